@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "fuzz/batch/shared_target.h"
-#include "fuzz/check/counts/kernel_path.h"
 #include "fuzz/check/epochs.h"
 #include "properties/case/features/domain.h"
 #include "properties/case/features/shrink_toggles.h"
@@ -146,18 +145,16 @@ int32_t arithmetic_at(uint64_t index, const CheckOptions& options, const Target&
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest) {
   const auto property_of = [&](uint64_t n) { return options.properties[n % options.properties.size()]; };
-  // A path of one operation is none of another's. So a property whose calls do not take the path leaves its turn to the
-  // next.
   const auto draw = [&]() -> Drawn {
     if (options.path.empty())
       return {draw_in_epoch(config, target.info(), options.seed, index), property_of(index)};
+    // A path of one operation is none of another's. So a property whose calls do not take the path leaves its turn to
+    // the next.
+    std::vector<const Property*> from_index;
+    for (uint64_t n = 0; n < options.properties.size(); ++n) from_index.push_back(property_of(index + n));
     const Turn turn = target.turn();
     std::string why;
-    for (uint64_t n = 0; n < options.properties.size(); ++n) {
-      const Property* property = property_of(index + n);
-      if (auto c = draw_on_path(config, options.seed, index, *property, options.path, target, &why))
-        return {*c, property};
-    }
+    if (auto drawn = draw_on_path(config, options.seed, index, from_index, options.path, target, &why)) return *drawn;
     throw std::runtime_error(why);
   };
   Drawn drawn = draw();

@@ -8,6 +8,7 @@
 
 #include "fuzz/batch/own_workers.h"
 #include "fuzz/check/check.h"
+#include "fuzz/check/counts/kernel_path.h"
 
 namespace attnfuzz {
 
@@ -22,10 +23,6 @@ struct Shared {
 
 // Case `index` with its property: drawn (for the requested path, see kernel_path.h), with the parts
 // that the build decides, but not yet adapted to the property.
-struct Drawn {
-  Case c;
-  const Property* property;
-};
 Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target& target,
               const Calibration& calibration, uint64_t index, StreamDigest* digest = nullptr);
 

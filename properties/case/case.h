@@ -257,6 +257,9 @@ constexpr bool depends_on_columns(FillKind kind) {
 // Why a case cannot be run at all, by field: contradictory sizes, more bytes than kMaxCaseBytes, a planted
 // value outside its tensor. Nothing if it can.
 std::optional<std::string> illegal(const Case& c);
+
+// Removes layouts that no memory holds, for instance after sizes have grown: first spreads, then all layouts.
+void fit_memory(Case& c);
 inline constexpr int64_t kMaxCaseBytes = int64_t{1} << 31;  // of memory that is touched
 
 }  // namespace attnfuzz

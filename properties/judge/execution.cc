@@ -82,6 +82,12 @@ Reference Execution::evaluate(const Calibration& calibration, RowSample sample, 
 }
 
 PlanReply plan_alone(const Case& c, Target& target) {
+  if (const auto why = illegal(c)) {
+    PlanReply reply;
+    reply.status = ATTN_INVALID;
+    reply.reason = "it cannot be run: " + *why;
+    return reply;
+  }
   attn_env env = env_of(c.env);
   env.backend = target.info().backend;
   target.memory({});

@@ -48,8 +48,10 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
     }
   }
   keep_known(property, c);
+  fit_memory(c);  // keys of 8 bits may have become larger
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
+  fit_memory(c);
   return true;
 }
 

@@ -4,6 +4,7 @@ itself, which takes seconds after each crash."""
 
 import contextlib
 import ctypes
+import os
 
 
 @contextlib.contextmanager
@@ -39,3 +40,12 @@ def first_capability():
              and nvml.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor)) == 0)
     nvml.nvmlShutdown()
     return (major.value, minor.value) if found else None
+
+
+def awake():
+    """True if this process has initialised the CUDA driver. Then a process that is forked from it cannot use the GPU."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return False  # nobody has loaded it
+    return driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 0

@@ -23,6 +23,7 @@ from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
 from attnfuzz import declare, poison
+from attnfuzz.asleep import awake
 from attnfuzz.cache import Cache
 from attnfuzz.contract import CUDA, FEATURE_BITS, FEATURE_NO_FORWARD, OPERATIONS, Environment, Plan, Problem, Tensors
 from attnfuzz.declare import Target
@@ -62,6 +63,18 @@ SOCKET = 3
 DESCRIPTORS = (1, 3, 4, 5, 6, 7)
 
 
+# Set if a library wakes the CUDA driver on import: then the zygote imports nothing, and each worker imports by itself.
+IMPORT_LATE = "ATTNFUZZ_IMPORT_LATE"
+
+
+def start_late():
+    """Replaces this process by a zygote that imports nothing."""
+    os.environ[IMPORT_LATE] = "1"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, sys.orig_argv)
+
+
 def zygote(path, confined_by=None):
     """Imports a file, and forks a worker whenever the socket asks for one, until the other end closes.
 
@@ -70,12 +83,17 @@ def zygote(path, confined_by=None):
     """
     # Makes torch look for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # If a library wakes the driver all the same, or if the file is untrusted, each worker imports
-    # by itself.
-    loaded = None if confined_by or os.environ.get("ATTNFUZZ_IMPORT_LATE") else found_in(path)
+    loaded = None
     if confined_by:
         confine_zygote(confined_by)
-        import_what_is_installed(path)
+    if not os.environ.get(IMPORT_LATE):
+        if confined_by:
+            import_what_is_installed(path)
+        else:
+            loaded = found_in(path)
+        if awake():
+            start_late()
+    if confined_by:
         hide()
     gc.collect()
     gc.freeze()

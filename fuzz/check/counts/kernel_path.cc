@@ -93,38 +93,79 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
   return met;
 }
 
-std::optional<Case> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
-                                 const Property& property, const std::string& asked, Target& target,
-                                 std::string* why_none) {
-  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
-  std::set<std::string> met;
-  std::string first_refusal;
-  for (uint64_t draw_number = 0; draw_number < kDraws; ++draw_number) {
-    Case c = draw(config, seed, index + draw_number * kApart);
+namespace {
+
+// Asks a kernel's plans for one path.
+class PathSearch {
+ public:
+  PathSearch(const std::string& asked, int32_t variants, Target& target)
+      : asked_(asked), variants_(variants), target_(target) {}
+
+  // The case in the first variant in which the property's call of it takes the path: the drawn variant, then the others.
+  std::optional<Case> find(Case c, const Property& property) {
     const int32_t drawn = c.env.variant;
-    for (int32_t other = -1; other <= config.variants; ++other) {
-      if (other == drawn) continue;
-      c.env.variant = other < 0 ? drawn : other;
-      std::string why;
-      PlanReply planned;
-      Case call = c;
-      if (adapted(call, property, target, &why)) {
-        planned = plan_alone(call, target);
-        why = why_not(planned);
-      }
-      if (!why.empty()) {
-        if (first_refusal.empty()) first_refusal = why;
-        continue;
-      }
-      const std::string path = path_name(planned.plan);
-      if (goes(path, asked)) return c;
-      met.insert(path);
+    if (takes(c, property)) return c;
+    for (c.env.variant = 0; c.env.variant <= variants_; ++c.env.variant) {
+      if (c.env.variant != drawn && takes(c, property)) return c;
     }
+    return std::nullopt;
   }
-  std::string paths;
-  for (const std::string& path : met) paths += (paths.empty() ? "'" : ", '") + path + "'";
-  *why_none = "no case of a thousand takes the path '" + printable(asked) + "' through " + target.info().name +
-              "; met were " + (paths.empty() ? "none, because " + printable(first_refusal) : paths);
+
+  std::string why_none() const {
+    std::string paths;
+    for (const std::string& path : met_) paths += (paths.empty() ? "'" : ", '") + path + "'";
+    return "no case of a thousand takes the path '" + printable(asked_) + "' through " + target_.info().name +
+           "; met were " + (paths.empty() ? "none, because " + printable(first_refusal_) : paths);
+  }
+
+ private:
+  bool takes(Case call, const Property& property) {
+    std::string why;
+    PlanReply planned;
+    if (adapted(call, property, target_, &why)) {
+      planned = plan_alone(call, target_);
+      why = why_not(planned);
+    }
+    if (!why.empty()) {
+      if (first_refusal_.empty()) first_refusal_ = why;
+      return false;
+    }
+    const std::string path = path_name(planned.plan);
+    met_.insert(path);
+    return goes(path, asked_);
+  }
+
+  const std::string& asked_;
+  const int32_t variants_;
+  Target& target_;
+  std::set<std::string> met_;
+  std::string first_refusal_;
+};
+
+}  // namespace
+
+std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
+                                  const std::vector<const Property*>& properties, const std::string& asked, Target& target,
+                                  std::string* why) {
+  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
+  constexpr size_t kTogether = 4;
+  const Property& as_it_is = *find_property("reference");
+  PathSearch search(asked, config.variants, target);
+  std::vector<Case> on_path;
+  for (uint64_t n = 0; n < kDraws; ++n) {
+    const Case c = draw(config, seed, index + n * kApart);
+    if (auto found = search.find(c, *properties[0])) return Drawn{*found, properties[0]};
+    if (properties.size() == 1) continue;
+    if (auto found = search.find(c, as_it_is)) on_path.push_back(*found);
+    if (on_path.size() < kTogether && n + 1 < kDraws) continue;
+    for (size_t other = 1; other < properties.size(); ++other) {
+      for (const Case& one : on_path) {
+        if (auto found = search.find(one, *properties[other])) return Drawn{*found, properties[other]};
+      }
+    }
+    on_path.clear();
+  }
+  *why = search.why_none();
   return std::nullopt;
 }
 

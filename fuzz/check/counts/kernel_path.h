@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "properties/draw/generator.h"
 #include "properties/judge/property.h"
@@ -31,10 +32,19 @@ bool goes(const std::string& path, const std::string& asked);
 // hundred drawn cases, in each variant. Paths that only rarer cases take may be missing.
 std::set<std::string> paths_through(const GeneratorConfig& config, Target& target);
 
-// Draws cases for (seed, index) until the property's call of one takes the path, in the drawn variant or another. Returns
-// nothing if none of a thousand cases does; `why` then has the paths that were met.
-std::optional<Case> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
-                                 const Property& property, const std::string& asked, Target& target,
-                                 std::string* why);
+// A drawn case, and the property that is asked of it.
+struct Drawn {
+  Case c;
+  const Property* property;
+};
+
+// Draws cases for (seed, index) until the call of a property takes the path, in the drawn variant or another.
+//   asked       the path
+//   properties  at least one; the first comes first. The others are tried once four cases took the path as they are,
+//               but never as the first property calls them: many properties make no packed call, for instance
+// Returns nothing if none of a thousand cases will do; `why` then has the paths that were met.
+std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
+                                  const std::vector<const Property*>& properties, const std::string& asked, Target& target,
+                                  std::string* why);
 
 }  // namespace attnfuzz

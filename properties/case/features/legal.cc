@@ -51,4 +51,13 @@ std::optional<std::string> illegal(const Case& c) {
   return bad_memory(c);
 }
 
+void fit_memory(Case& c) {
+  if (!illegal(c)) return;
+  Case narrow = c;
+  for (TensorLayout& layout : narrow.layout) layout.spread = 0;
+  if (illegal(narrow)) narrow.layout = {};
+  // If the case is illegal for another reason, it stays as it was.
+  if (!illegal(narrow)) c.layout = narrow.layout;
+}
+
 }  // namespace attnfuzz

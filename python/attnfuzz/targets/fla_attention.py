@@ -3,8 +3,7 @@ and its backward pass.
 
 Tensors are (batch, position, head, dim), and a group of heads is a power of two from 16 on. It is always causal, of the bottom
 right. A list names no block twice, and each query sees a key: its own block is always listed. Packed sequences are a batch of
-one, and their queries and keys may differ in number, except in the backward pass, which therefore takes none here. Importing
-fla creates a CUDA context, which needs ATTNFUZZ_IMPORT_LATE=1.
+one, and their queries and keys may differ in number, except in the backward pass, which therefore takes none here.
 """
 
 from dataclasses import replace

@@ -13,6 +13,7 @@
 #include "fuzz/check/shard.h"
 #include "properties/case/features/feature.h"
 #include "properties/explain/fault_class.h"
+#include "properties/judge/execution.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -377,6 +378,40 @@ class TwoWays : public FakeTarget {
     return reply;
   }
 };
+
+// Only packed calls take its fast path. Of fa1's kind, one case in thirty is packed.
+class PackedWay : public FakeTarget {
+ public:
+  PackedWay() { take_features(ATTN_FEATURE_RAGGED); }
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    ++plans;
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    std::strcpy(reply.plan.path, (problem.features & ATTN_FEATURE_RAGGED) != 0 ? "ragged" : "dense");
+    return reply;
+  }
+  int64_t plans = 0;
+};
+
+TEST(Paths, APropertyThatCannotTakeThePathLeavesItsTurnSoon) {
+  PackedWay target;
+  const GeneratorConfig config = config_for(target, few(1));
+  std::string why;
+  constexpr int kCases = 20;
+  for (int n = 0; n < kCases; ++n) {
+    const auto drawn = draw_on_path(config, 1, n, {find_property("softcap"), find_property("reference")}, "ragged", target, &why);
+    ASSERT_TRUE(drawn) << why;
+    EXPECT_EQ(drawn->property, find_property("reference")) << "softcap makes no packed call";
+  }
+  EXPECT_LT(target.plans, kCases * 1000);
+}
+
+TEST(Paths, AnIllegalCaseHasNoPlan) {
+  FakeTarget target;
+  Case c;
+  c.problem.seq_k = 256;
+  c.layout[static_cast<size_t>(TensorId::kV)].spread = int64_t{1} << 35;
+  EXPECT_NE(why_not(plan_alone(c, target)).find("it cannot be run: layout.v"), std::string::npos);
+}
 
 TEST(Paths, OfATargetAreAllFound) {
   TwoWays target;

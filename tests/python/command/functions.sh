@@ -40,6 +40,11 @@ for wrong in 'lists_as_floats:of float32, and integers are due' 'lists_beyond_in
   grep -qF "${wrong#*:}" "$out/log" || die "${wrong%%:*}: it does not say: ${wrong#*:}"
 done
 
+# A library that wakes the CUDA driver on import: each worker imports it by itself.
+cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$out/fake_driver.so" "$(dirname "$targets")/fake_driver.c" || die "no C compiler"
+ATTNFUZZ_FAKE_DRIVER=$out/fake_driver.so "$attnfuzz" check "$(dirname "$targets")/awake.py:target" --cases 40 --jobs 2 \
+  --out "$out/awake" >"$out/log" 2>&1 || die "a target whose import wakes the driver does not hold"
+
 check_example() {
   "$attnfuzz" check "$(dirname "$targets")/../../examples/mine.py:mine" --cases 100 --out "$out/mine" >"$out/log" 2>&1
 }

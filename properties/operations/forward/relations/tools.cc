@@ -198,15 +198,6 @@ std::optional<Pair> visible_pair(const Case& c, uint64_t salt) {
   return std::nullopt;
 }
 
-void fit(Case& c) {
-  if (!illegal(c)) return;
-  Case narrow = c;
-  for (TensorLayout& layout : narrow.layout) layout.spread = 0;
-  if (illegal(narrow)) narrow.layout = {};
-  // If the case is illegal for another reason, the trial says so.
-  if (!illegal(narrow)) c.layout = narrow.layout;
-}
-
 void keep_few_pairs(Case& c, int64_t most) {
   Problem& p = c.problem;
   const auto many = [&] { return p.batch * p.heads_q * p.seq_q * p.seq_k > most; };
@@ -217,7 +208,7 @@ void keep_few_pairs(Case& c, int64_t most) {
     if (p.key_lengths) p.key_lengths->resize(2);
   }
   if (many()) p.seq_q = std::max<int64_t>(most / (p.batch * p.heads_q * p.seq_k), 1);
-  fit(c);
+  fit_memory(c);
 }
 
 void show_everything(Problem& p) {

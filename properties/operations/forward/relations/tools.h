@@ -84,9 +84,6 @@ struct Pair {
 };
 std::optional<Pair> visible_pair(const Case& c, uint64_t salt);
 
-// Removes layouts that do not fit changed sizes: first spreads, then all layouts.
-void fit(Case& c);
-
 // Lowers the sizes until the problem has at most `most` pairs of a query and a key, or has one query for each
 // head.
 void keep_few_pairs(Case& c, int64_t most);

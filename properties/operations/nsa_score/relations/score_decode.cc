@@ -33,7 +33,7 @@ Case one_query(const Case& base, int64_t i) {
   p.seq_q = 1;
   p.align = ATTN_BOTTOM_RIGHT;
   p.key_lengths = lengths;
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

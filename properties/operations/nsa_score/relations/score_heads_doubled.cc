@@ -11,7 +11,7 @@ void check_score_heads_doubled(Trial& trial) {
   Case other = variant_of(base->c);
   other.problem.heads_q *= 2;
   other.remap.head_q.repeat = 2;
-  fit(other);
+  fit_memory(other);
   constexpr const char* kWhat = "each query head twice";
   const Run* run = trial.run_if_taken(other, kWhat);
   if (!run) return;

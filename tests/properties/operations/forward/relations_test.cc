@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "properties/case/places/planted_rank.h"
 #include "properties/data/recipe.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
@@ -77,6 +78,21 @@ TEST_P(EveryProperty, AdaptsACaseOnce) {
     ASSERT_TRUE(property.adapt(again, target.info(), &why)) << why;
     EXPECT_EQ(again, c) << "case " << n;
   }
+}
+
+// As codes of 8 bits, V just fits its 32 GiB. As numbers of 16 bits it does not.
+TEST_P(EveryProperty, AdaptsToACaseThatMemoryHolds) {
+  const Property& property = *GetParam();
+  FakeTarget target;
+  target.take_features(ATTN_FEATURE_KV8);
+  Case c;
+  c.problem.seq_k = 256;
+  set_kv8(c, Kv8{});
+  c.layout[static_cast<size_t>(TensorId::kV)].spread = (int64_t{1} << 35) / 256 - 4096;
+  ASSERT_EQ(illegal(c), std::nullopt);
+  std::string why;
+  if (!adapted(c, property, target, &why)) GTEST_SKIP() << why;
+  EXPECT_EQ(illegal(c), std::nullopt);
 }
 
 // The properties of the forward pass, because the fake has no other operation.

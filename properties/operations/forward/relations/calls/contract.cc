@@ -110,7 +110,7 @@ bool adapt_contract(Case& c, const KernelInfo&, std::string*) {
   if (p.seq_q == 0) p.seq_q = 1;
   if (p.seq_k == 0) p.seq_k = 1;
   if (p.key_lengths) p.key_lengths->resize(p.batch, p.seq_k);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

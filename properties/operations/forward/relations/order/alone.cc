@@ -11,7 +11,7 @@ bool adapt_alone(Case& c, const KernelInfo&, std::string*) {
   if (p.batch != 1 || p.heads_q != 1) return true;
   p.batch = 2;
   if (p.key_lengths) p.key_lengths->push_back(p.seq_k);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -27,7 +27,7 @@ Case only(const Case& base, int64_t b, int64_t h) {
   c.remap.head_kv.add = h / group;
   if (p.key_lengths) p.key_lengths = std::vector<int64_t>{(*p.key_lengths)[b]};
   p.batch = p.heads_q = p.heads_kv = 1;
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

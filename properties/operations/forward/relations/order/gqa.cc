@@ -15,7 +15,7 @@ bool adapt_gqa(Case& c, const KernelInfo&, std::string*) {
   // With one KV head, or groups of one, even a wrong formula gives the right index of the KV head.
   p.heads_kv = std::max<int64_t>(p.heads_kv, 2);
   p.heads_q = p.heads_kv * (group > 1 ? group : 3);  // no power of two
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -26,7 +26,7 @@ void check_gqa(Trial& trial) {
   Problem& p = other.problem;
   other.remap.head_kv.repeat = p.heads_q / p.heads_kv;
   p.heads_kv = p.heads_q;
-  fit(other);
+  fit_memory(other);
   const Run* run = trial.run(other, "K and V heads repeated");
   if (!run || !trial.all_within(*base, *run, "grouped heads against repeated heads")) return;
   // With few queries, kernels put the heads of a group into one tile. Then the rows of a tile belong to several
@@ -36,7 +36,7 @@ void check_gqa(Trial& trial) {
   few.problem.seq_q = std::min<int64_t>(few.problem.seq_q, kFew);
   few.problem.causal = true;
   few.problem.window_left = 2;
-  fit(few);
+  fit_memory(few);
   trial.run(few, "few queries in a causal window");
 }
 

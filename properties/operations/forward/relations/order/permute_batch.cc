@@ -11,7 +11,7 @@ bool adapt_permute_batch(Case& c, const KernelInfo&, std::string*) {
   if (p.batch > 1) return true;
   if (p.key_lengths) p.key_lengths->resize(2, p.seq_k);
   p.batch = 2;
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

@@ -8,7 +8,7 @@ namespace {
 bool adapt_permute_heads(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   if (p.heads_q == 1) p.heads_q = 2;
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

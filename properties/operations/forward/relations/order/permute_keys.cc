@@ -19,7 +19,7 @@ bool adapt_permute_keys(Case& c, const KernelInfo&, std::string*) {
     KvScales& scales = (*p.kv8).*of;
     scales.entries = scales.entries || scales.keys;
   }
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

@@ -47,7 +47,7 @@ Case with_bias(const Case& base) {
   }
   p.bias.emplace();
   p.slopes.reset();
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

@@ -19,7 +19,7 @@ bool adapt_sink_as_key(Case& c, const KernelInfo&, std::string*) {
   c.planted.clear();
   if (p.batch * p.heads_kv * (p.dim_qk + p.dim_v) > kMostSinkAsKeyPlanted) p.batch = 1;
   if (p.heads_kv * (p.dim_qk + p.dim_v) > kMostSinkAsKeyPlanted) p.heads_q = p.heads_kv = 1;
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -40,7 +40,7 @@ Case with_one_more_key(const Case& base) {
   }
   p.bias.emplace().broadcast = {.batch = true, .query = true};
   p.sink.reset();
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

@@ -46,7 +46,7 @@ bool adapt_kv8_as_16(Case& c, const KernelInfo&, std::string* why) {
       break;
     }
   }
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -70,7 +70,7 @@ Case in_16_bits(const Case& base) {
     }
   }
   c.nan_beyond_lengths = false;  // every element is planted
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

@@ -16,7 +16,7 @@ bool adapt_latent_as_v(Case& c, const KernelInfo&, std::string*) {
   }
   // A fill that depends on the number of columns would give a separate V other values.
   if (p.dim_v != p.dim_qk && depends_on_columns(c.k.kind)) c.k = Fill{.kind = FillKind::kGaussian, .seed = 1};
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -25,7 +25,7 @@ void check_latent_as_v(Trial& trial) {
   if (!base) return;
   Case other = variant_of(base->c);
   store_v_apart(other);
-  fit(other);
+  fit_memory(other);
   if (const Run* run = trial.run(other, "V stored apart"))
     all_agree(trial, *base, *run, "a latent V against one stored apart");
 }

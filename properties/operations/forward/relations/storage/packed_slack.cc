@@ -16,7 +16,7 @@ Case other_slack(const Case& base) {
     (*side)->numbers = (*side)->slack == 0 || !(*side)->numbers;
     (*side)->slack += 1 + static_cast<int64_t>(choice(base, 1) % 5);
   }
-  fit(c);
+  fit_memory(c);
   return c;
 }
 
@@ -28,7 +28,7 @@ Case longer(const Case& base) {
   c.remap.seq_k = p.seq_k;
   if (p.packed_q) p.seq_q += 1 + static_cast<int64_t>(choice(base, 2) % 70);
   if (p.packed_k) p.seq_k += 1 + static_cast<int64_t>(choice(base, 3) % 70);
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

@@ -68,7 +68,7 @@ Case entry_alone(const Case& base, int64_t b) {
   if (p.key_lengths) p.key_lengths = std::vector<int64_t>{(*p.key_lengths)[static_cast<size_t>(b)]};
   p.batch = 1;
   unpack(c);
-  fit(c);
+  fit_memory(c);
   return c;
 }
 
@@ -76,7 +76,7 @@ Case entry_alone_as_wide(const Case& base, int64_t b) {
   Case c = entry_alone(base, b);
   c.problem.seq_k = base.problem.seq_k;
   c.problem.key_lengths = std::vector<int64_t>{lengths_of(base.problem, b).positions};
-  fit(c);
+  fit_memory(c);
   return c;
 }
 
@@ -167,7 +167,7 @@ bool pack(Case& c, const KernelInfo&, std::string* why) {
   const Packing queries = lengths(100, p.seq_q), keys = lengths(200, p.seq_k);
   p.packed_q = queries, p.packed_k = keys;
   tidy(c);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
@@ -193,7 +193,7 @@ bool put_in_pages(Case& c, const KernelInfo&, std::string* why) {
     }
   }
   tidy(c);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

@@ -12,7 +12,7 @@ Case gathered(const Case& base) {
   for (const TensorId t : {TensorId::kK, TensorId::kV, TensorId::kBlockTable})
     c.layout[static_cast<size_t>(t)] = {};
   tidy(c);
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

@@ -19,7 +19,7 @@ Case renumbered(const Case& base) {
   paging.junk = static_cast<PageJunk>(
       (static_cast<uint64_t>(paging.junk) + 1 + choice(base, 4) % (kPageJunks - 1)) % kPageJunks);
   paging.numbers = !paging.numbers;
-  fit(c);
+  fit_memory(c);
   return c;
 }
 
@@ -30,7 +30,7 @@ Case by_other_dimension(const Case& base) {
     auto& order = c.layout[static_cast<size_t>(t)].order;
     std::swap(*std::ranges::find(order, uint8_t{1}), *std::ranges::find(order, uint8_t{2}));
   }
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

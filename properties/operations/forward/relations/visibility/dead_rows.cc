@@ -19,7 +19,7 @@ bool adapt_dead_rows(Case& c, const KernelInfo&, std::string*) {
   } else if (!p.key_lengths) {
     p.mask = Mask{};
   }
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

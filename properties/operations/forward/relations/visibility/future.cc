@@ -37,7 +37,7 @@ bool adapt_future(Case& c, const KernelInfo&, std::string*) {
   if (p.seq_k < 2) p.seq_k = 2;
   if (!p.key_lengths) p.key_lengths.emplace(p.batch, p.seq_k);
   for (int64_t& length : *p.key_lengths) length = std::min(length, p.seq_k - 1);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

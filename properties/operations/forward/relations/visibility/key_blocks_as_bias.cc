@@ -58,7 +58,7 @@ Case with_bias_of_blocks(const Case& base) {
   c.problem.causal = false;
   c.problem.window_left = c.problem.window_right = -1;
   give_up_key_blocks(c);
-  fit(c);
+  fit_memory(c);
   return c;
 }
 

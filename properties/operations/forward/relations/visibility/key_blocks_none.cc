@@ -14,7 +14,7 @@ bool adapt_key_blocks_none(Case& c, const KernelInfo&, std::string*) {
   if (p.key_step != 1 || p.key_offset != 0) give_up_key_blocks(c);
   p.slopes.reset();
   p.key_step = 1;
-  fit(c);
+  fit_memory(c);
   return true;
 }
 

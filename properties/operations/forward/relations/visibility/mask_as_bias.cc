@@ -19,7 +19,7 @@ bool adapt_mask_as_bias(Case& c, const KernelInfo&, std::string*) {
     if (p.bias->kind == BiasKind::kMasking) p.bias->kind = BiasKind::kZero;
   }
   drop_planted(c, TensorId::kBias);
-  fit(c);
+  fit_memory(c);
   return true;
 }
 
