@@ -75,22 +75,27 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
 #pragma unroll
     for (int n = 0; n < kRowTile * D / 4; n += kThreads) to[n + thread_id()] = Floats{};
   }
+  // All loads come first, because a store to the workspace would hold back the loads after it.
+  constexpr int kRounds = kRowTile / kStep;
+  Chunk o[kRounds] = {}, dout[kRounds] = {};
 #pragma unroll
-  for (int r = 0; r < kRowTile; r += kStep) {
-    const int row = r + thread_id() / kLanes;
+  for (int r = 0; r < kRounds; ++r) {
+    const int32_t i = block.first + r * kStep + thread_id() / kLanes;
+    if (i >= rows.queries || column >= f.dim_v) continue;
+    const Strided& given = p.given_dout;
+    o[r] = load_chunk(f.o.at<T>(block.b, block.h, rows.first_query + i) + column * f.o.stride[3], f.o.stride[3],
+                      p.whole.o);
+    dout[r] = load_chunk(given.at<T>(block.b, block.h, rows.first_query + i) + column * given.stride[3],
+                         given.stride[3], p.whole.dout);
+  }
+#pragma unroll
+  for (int r = 0; r < kRounds; ++r) {
+    const int row = r * kStep + thread_id() / kLanes;
     const int32_t i = block.first + row;
     const bool there = i < rows.queries;
-    float sum = 0;
-    if (there && column < f.dim_v) {
-      const int64_t stored = rows.first_query + i;
-      const Strided& given = p.given_dout;
-      const Chunk o =
-          load_chunk(f.o.at<T>(block.b, block.h, stored) + column * f.o.stride[3], f.o.stride[3], p.whole.o);
-      const Chunk dout =
-          load_chunk(given.at<T>(block.b, block.h, stored) + column * given.stride[3], given.stride[3], p.whole.dout);
-      if (!p.whole.dout) store_chunk(p.of.dout.at<T>(block.b, block.h, stored) + column, 1, true, dout);
-      sum = dot<T>(dout, o, 0);
-    }
+    if (!p.whole.dout && there && column < f.dim_v)
+      store_chunk(p.of.dout.at<T>(block.b, block.h, rows.first_query + i) + column, 1, true, dout[r]);
+    float sum = dot<T>(dout[r], o[r], 0);
 #pragma unroll
     for (int step = 1; step < kLanes; step *= 2) sum += shfl_xor(sum, step);
     if (column != 0) continue;

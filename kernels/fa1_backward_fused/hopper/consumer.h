@@ -52,6 +52,7 @@ class GroupConsumer {
 
  private:
   static constexpr int kKeys = Tiles::kKeys, kQueries = Tiles::kQueries, kGroups = Tiles::kGroups;
+  static constexpr bool kEarly = D == 64;
   static constexpr int kTogether = 1, kBoth = Tiles::kConsumers * kWarpgroup;  // a barrier of both consumers
   using Keys = typename Tiles::Keys;
   using Group = typename Tiles::Group;
@@ -80,6 +81,7 @@ class GroupConsumer {
                                        float*& sums) {
     const int32_t first = at.tile * kQueries;
     const int slot = slot_of(step);
+    float* const here = sums_of(item, at);
     Fragments p, a;  // P' and dA', operands of products that may still be under way
     mbarrier_wait(tiles_.full + slot, phase_of(step));
     clear_queries(item, first, slot);
@@ -104,7 +106,7 @@ class GroupConsumer {
       wait_for<1>(p, a);
       finish_dq(dq, step - 1, sums);
     }
-    sums = sums_of(item, at);
+    sums = here;
     wait_for<0>(p, a);
     mbarrier_arrive(tiles_.empty + slot, lane_id() == 0);
   }
@@ -115,26 +117,36 @@ class GroupConsumer {
                                         Products<1, 8>& g, Fragments& p, Fragments& a) {
     const bool plain = first >= item.plain_first && first <= item.plain_last;
     const int saved = slot * kQueries + 64 * n + 2 * (lane_id() % 4);
+    float of_query[16];  // LSE, then D; read before the wait
+    read_saved(tiles_.lse2 + saved, of_query);
     wgmma_wait<1>();
     wgmma_pin(s[0]);
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s[0][c][e] = ex2(fma(s[0][c][e], p_.sigma, -tiles_.lse2[saved + 8 * c + e % 2]));
+      for (int e = 0; e < 4; ++e) s[0][c][e] = ex2(fma(s[0][c][e], p_.sigma, -of_query[2 * c + e % 2]));
     }
     if (!plain) hide_pairs(item, first, s);
     pack_rows<T>(s[0], p);
     add(dv_[0], p, tiles_.dout(slot, n));
 
+    if (kEarly) read_saved(tiles_.delta + saved, of_query);
     wgmma_wait<1>();
     wgmma_pin(g[0]);
+    if (!kEarly) read_saved(tiles_.delta + saved, of_query);
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) g[0][c][e] = s[0][c][e] * (g[0][c][e] - tiles_.delta[saved + 8 * c + e % 2]);
+      for (int e = 0; e < 4; ++e) g[0][c][e] = s[0][c][e] * (g[0][c][e] - of_query[2 * c + e % 2]);
     }
     if (!plain) hide_pairs(item, first, g);
     pack_rows<T>(g[0], a);
+  }
+
+  // Reads LSE or D of the thread's 16 queries.
+  static __device__ __forceinline__ void read_saved(const float* from, float (&to)[16]) {
+#pragma unroll
+    for (int c = 0; c < 8; ++c) to[2 * c] = from[8 * c], to[2 * c + 1] = from[8 * c + 1];
   }
 
   __device__ __forceinline__ void hide_pairs(const GroupItem& item, int32_t first, Products<1, 8>& c) const {
