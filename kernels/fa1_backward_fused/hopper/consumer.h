@@ -52,101 +52,111 @@ class GroupConsumer {
 
  private:
   static constexpr int kKeys = Tiles::kKeys, kQueries = Tiles::kQueries, kGroups = Tiles::kGroups;
-  static constexpr bool kEarly = D == 64;
   static constexpr int kTogether = 1, kBoth = Tiles::kConsumers * kWarpgroup;  // a barrier of both consumers
   using Keys = typename Tiles::Keys;
   using Group = typename Tiles::Group;
   using Fragments = uint32_t[4][4];
 
+  // Where a walk is: the positions of this step and of the step before, and the sums that dQ in registers belongs to;
+  // nullptr if there is no such dQ.
+  struct Walk {
+    Cursor at, before;
+    float* sums;
+  };
+
   // Walks over an item whose first step has this number. Returns the number of the next item's first step.
   __device__ __forceinline__ uint32_t walk(const GroupItem& item, int keys, uint32_t step) {
-    Cursor at = {item.head * p_.of.forward.group, item.tiles.begin};
-    float* sums = nullptr;  // of dQ of the step before
+    const Cursor begin = {item.head * p_.of.forward.group, item.tiles.begin};
+    Walk walk = {begin, begin, nullptr};
+    Products<1, 8> g;
+    float(&dq)[8][4] = g[0];
     clear_keys(item, keys);
-    take<true>(item, keys, at, step++, sums);
-    for (int32_t left = item.steps - 1; left > 0; --left) {
-      at.next(item.tiles);
-      take<false>(item, keys, at, step++, sums);
-    }
-    float dq[8][4];
+    take<true>(item, keys, step++, walk, g);
+    for (int32_t left = item.steps - 1; left > 0; --left) take<false>(item, keys, step++, walk, g);
+    if (walk.sums != nullptr) add_dq(walk.sums, dq);
     start_dq(dq, keys, step - 1);
     wgmma_wait<0>();
-    finish_dq(dq, step - 1, sums);
+    finish_dq(dq, step - 1);
+    add_dq(sums_of(item, walk.before), dq);
     return step;
   }
 
-  // Takes a step, and adds dQ of the step before unless kFirst.
+  // Takes a step. Adds the dQ that it finds in registers, and unless kFirst leaves dQ of the step before there.
   template <bool kFirst>
-  __device__ __forceinline__ void take(const GroupItem& item, int keys, const Cursor& at, uint32_t step,
-                                       float*& sums) {
-    const int32_t first = at.tile * kQueries;
+  __device__ __forceinline__ void take(const GroupItem& item, int keys, uint32_t step, Walk& walk, Products<1, 8>& g) {
+    float(&dq)[8][4] = g[0];
+    const int32_t first = walk.at.tile * kQueries;
     const int slot = slot_of(step);
-    float* const here = sums_of(item, at);
     Fragments p, a;  // P' and dA', operands of products that may still be under way
     mbarrier_wait(tiles_.full + slot, phase_of(step));
     clear_queries(item, first, slot);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
-      Products<1, 8> s, g;
+      Products<1, 8> s;
+      float lse2[8][2];
       start(s[0], tiles_.k(keys), tiles_.q(slot, n));
+      read_saved(tiles_.lse2, slot, n, lse2);
+      const bool plain = first + 64 * n >= item.plain_first && first + 64 * n <= item.plain_last;
+      if (!kFirst && n == 0) {
+        // Reads of shared memory wait until earlier additions have left the multiprocessor: keep their order.
+        wgmma_pin(lse2);
+        if (walk.sums != nullptr) add_dq(walk.sums, dq);
+      }
       start(g[0], tiles_.v(keys), tiles_.dout(slot, n));
-      weigh(item, first + 64 * n, slot, n, s, g, p, a);
+      weigh(item, first + 64 * n, plain, slot, n, lse2, s, g, p, a);
       if (n == 0) mbarrier_wait(tiles_.read + slot, phase_of(step) ^ 1);
       store_pairs(slot, n, a);
       if (n + 1 < kGroups) {
         add(dk_[0], a, tiles_.q(slot, n));
-        wait_for<0>(p, a);
+        wait_for_all(p, a);
       }
     }
     mbarrier_arrive(tiles_.written + slot, lane_id() == 0);
-    float dq[8][4];
     if constexpr (!kFirst) start_dq(dq, keys, step - 1);
     add(dk_[0], a, tiles_.q(slot, kGroups - 1));
-    if constexpr (!kFirst) {
-      wait_for<1>(p, a);
-      finish_dq(dq, step - 1, sums);
-    }
-    sums = here;
-    wait_for<0>(p, a);
+    if constexpr (!kFirst) walk.sums = sums_of(item, walk.before);
+    walk.before = walk.at;
+    walk.at.next(item.tiles);
+    wait_for_all(p, a);
+    if constexpr (!kFirst) finish_dq(dq, step - 1);
     mbarrier_arrive(tiles_.empty + slot, lane_id() == 0);
   }
 
   // Turns the products of the consumer's keys and 64 queries into P' and dA'. dV += P' dO may still be running when
-  // it returns.
-  __device__ __forceinline__ void weigh(const GroupItem& item, int32_t first, int slot, int n, Products<1, 8>& s,
-                                        Products<1, 8>& g, Fragments& p, Fragments& a) {
-    const bool plain = first >= item.plain_first && first <= item.plain_last;
-    const int saved = slot * kQueries + 64 * n + 2 * (lane_id() % 4);
-    float of_query[16];  // LSE, then D; read before the wait
-    read_saved(tiles_.lse2 + saved, of_query);
+  // it returns. `plain`: all pairs see each other.
+  __device__ __forceinline__ void weigh(const GroupItem& item, int32_t first, bool plain, int slot, int n,
+                                        const float (&lse2)[8][2], Products<1, 8>& s, Products<1, 8>& g, Fragments& p,
+                                        Fragments& a) {
     wgmma_wait<1>();
     wgmma_pin(s[0]);
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) s[0][c][e] = ex2(fma(s[0][c][e], p_.sigma, -of_query[2 * c + e % 2]));
+      for (int e = 0; e < 4; ++e) s[0][c][e] = ex2(fma(s[0][c][e], p_.sigma, -lse2[c][e % 2]));
     }
     if (!plain) hide_pairs(item, first, s);
     pack_rows<T>(s[0], p);
     add(dv_[0], p, tiles_.dout(slot, n));
 
-    if (kEarly) read_saved(tiles_.delta + saved, of_query);
+    float delta[8][2];
+    if constexpr (D == 64) read_saved(tiles_.delta, slot, n, delta);
     wgmma_wait<1>();
     wgmma_pin(g[0]);
-    if (!kEarly) read_saved(tiles_.delta + saved, of_query);
+    if constexpr (D == 128) read_saved(tiles_.delta, slot, n, delta);  // no registers are free before the wait
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) g[0][c][e] = s[0][c][e] * (g[0][c][e] - of_query[2 * c + e % 2]);
+      for (int e = 0; e < 4; ++e) g[0][c][e] = s[0][c][e] * (g[0][c][e] - delta[c][e % 2]);
     }
     if (!plain) hide_pairs(item, first, g);
     pack_rows<T>(g[0], a);
   }
 
-  // Reads LSE or D of the thread's 16 queries.
-  static __device__ __forceinline__ void read_saved(const float* from, float (&to)[16]) {
+  // Reads LSE or D of the thread's queries in group n.
+  static __device__ __forceinline__ void read_saved(const float* saved, int slot, int n, float (&to)[8][2]) {
+    const float* const from = saved + slot * kQueries + 64 * n + 2 * (lane_id() % 4);
 #pragma unroll
-    for (int c = 0; c < 8; ++c) to[2 * c] = from[8 * c], to[2 * c + 1] = from[8 * c + 1];
+    for (int c = 0; c < 8; ++c) to[c][0] = from[8 * c], to[c][1] = from[8 * c + 1];
   }
 
   __device__ __forceinline__ void hide_pairs(const GroupItem& item, int32_t first, Products<1, 8>& c) const {
@@ -162,16 +172,12 @@ class GroupConsumer {
     syncwarp();
   }
 
-  // Waits until at most N batches of products still run; dV is complete in either case.
-  template <int N>
-  __device__ __forceinline__ void wait_for(Fragments& p, Fragments& a) {
-    wgmma_wait<N>();
+  __device__ __forceinline__ void wait_for_all(Fragments& p, Fragments& a) {
+    wgmma_wait<0>();
     wgmma_pin(p);
+    wgmma_pin(a);
     wgmma_pin(dv_[0]);
-    if constexpr (N == 0) {
-      wgmma_pin(a);
-      wgmma_pin(dk_[0]);
-    }
+    wgmma_pin(dk_[0]);
   }
 
   // Issues c = A[own rows] B^T.
@@ -202,10 +208,14 @@ class GroupConsumer {
     wgmma_commit();
   }
 
-  // Frees dA' of a step, and adds the step's dQ, which is complete, to its sums.
-  __device__ __forceinline__ void finish_dq(float (&dq)[8][4], uint32_t step, float* sums) const {
+  // The product for dQ of a step is complete: frees its dA'.
+  __device__ __forceinline__ void finish_dq(float (&dq)[8][4], uint32_t step) const {
     wgmma_pin(dq);
     mbarrier_arrive(tiles_.read + slot_of(step), thread_id() % kWarpgroup == 0);
+  }
+
+  // Adds dQ to its sums.
+  static __device__ __forceinline__ void add_dq(float* sums, const float (&dq)[8][4]) {
 #pragma unroll
     for (int c = 0; c < 8; ++c) add_fragment(sums + c * 128, dq[c]);
   }
