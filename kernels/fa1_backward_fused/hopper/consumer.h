@@ -3,18 +3,20 @@
 //
 //   for each step, a slot of Q and dO:
 //     for each group of 64 queries:
-//       S' = K Q^T, dP' = V dO^T              issued together
+//       S' = K Q^T                            issued; in the first group dQ of two steps before is added to
+//                                             global memory meanwhile
+//       dP' = V dO^T                          issued
 //       P' = 2^(sigma S' - LSE log2 e)        while dP' runs
 //       dV += P' dO                           issued
 //       dA' = P' (dP' - D), to shared memory  while dV runs
 //       dK += dA' Q                           issued; in the last group after the next product
-//     dQ = dA K of the step before            issued: 64 queries and 64 columns per consumer; then added to
-//                                             global memory while dK runs
+//     dQ = dA K of the step before            issued: 64 queries and 64 columns per consumer
 //
 // The two consumers exchange dA' through two slots and compute dQ one step late, so neither waits for the other
 // unless it is most of a step ahead. While one computes exponentials, the other's products run.
 //
-// The item lies in shared memory because the accumulators leave few registers.
+// The item lies in shared memory because the accumulators leave few registers. dQ has the registers of dP', as the
+// same variable: with two variables ptxas does not find enough registers.
 #pragma once
 
 #include "kernels/fa1_backward_fused/hopper/layout.h"
@@ -97,11 +99,8 @@ class GroupConsumer {
       start(s[0], tiles_.k(keys), tiles_.q(slot, n));
       read_saved(tiles_.lse2, slot, n, lse2);
       const bool plain = first + 64 * n >= item.plain_first && first + 64 * n <= item.plain_last;
-      if (!kFirst && n == 0) {
-        // Reads of shared memory wait until earlier additions have left the multiprocessor: keep their order.
-        wgmma_pin(lse2);
-        if (walk.sums != nullptr) add_dq(walk.sums, dq);
-      }
+      // Not earlier: accesses to shared memory wait until these additions have left the multiprocessor.
+      if (!kFirst && n == 0 && walk.sums != nullptr) add_dq(walk.sums, dq);
       start(g[0], tiles_.v(keys), tiles_.dout(slot, n));
       weigh(item, first + 64 * n, plain, slot, n, lse2, s, g, p, a);
       if (n == 0) mbarrier_wait(tiles_.read + slot, phase_of(step) ^ 1);

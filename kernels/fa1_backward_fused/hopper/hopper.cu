@@ -58,6 +58,18 @@ attn_status launch_columns(const GroupParams& p, const attn_env* env) {
   return status == ATTN_OK ? launch_dependent(finish_dq<T, D>, rows, threads, 0, env, p.walk) : status;
 }
 
+// Bytes of Q, dO and the sums of dQ of a section. They should stay in the L2 while its items are computed.
+constexpr int64_t kSection = 32 << 20;
+
+// Under a causal mask the first items of a head are the longest. Taken in turn, the longest items of all heads of a
+// section start first, and the last blocks end at about the same time. Otherwise all items cost the same, and the
+// fewer heads are walked over at once, the better for the L2.
+int32_t section_of(const attn_problem& p) {
+  if (!p.causal) return 1;
+  const int64_t bytes = 8 * ceil_div(p.heads_q, p.heads_kv) * p.seq_q * walk_columns(p);
+  return static_cast<int32_t>(std::clamp<int64_t>(kSection / bytes, 1, p.batch * p.heads_kv));
+}
+
 }  // namespace
 
 bool groups_take(const Call& call) {
@@ -78,7 +90,7 @@ attn_status launch_groups(const Call& call, const WalkParams& walk) {
   t.dout = {walk.of.dout.data, {}};
   for (int d = 0; d < 4; ++d) t.dout.stride[d] = walk.of.dout.stride[d];
   const GroupViews views(problem, t);
-  GroupParams p = {walk, {}, {}, {}, {}, 0};
+  GroupParams p = {walk, {}, {}, {}, {}, 0, section_of(problem)};
   p.items = static_cast<uint32_t>(problem.batch * problem.heads_kv * ceil_div(problem.seq_k, 128));
   char reason[160];
   const auto map = [&](TensorMap* to, const TensorView& view, int rows) {

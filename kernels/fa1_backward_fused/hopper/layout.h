@@ -25,6 +25,7 @@ struct GroupParams {
   WalkParams walk;
   TensorMap q, dout, k, v;  // boxes of 64 rows of Q and dO, of 128 rows of K and V
   uint32_t items;
+  int32_t section;  // KV heads whose items are taken in turn: all first items, all second items, and so on
 };
 
 struct GroupItem {

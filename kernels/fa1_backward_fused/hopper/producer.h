@@ -51,10 +51,13 @@ class GroupProducer {
   __device__ __forceinline__ GroupItem item_of(int32_t item) const {
     const WalkParams& p = p_.walk;
     const ForwardParams& f = p.of.forward;
-    const int32_t tiles = static_cast<int32_t>((f.seq_k + Tiles::kKeys - 1) / Tiles::kKeys), head = item / tiles;
-    const int32_t heads = static_cast<int32_t>(p.of.heads_kv);
+    const int32_t tiles = static_cast<int32_t>((f.seq_k + Tiles::kKeys - 1) / Tiles::kKeys);
+    const int32_t heads = static_cast<int32_t>(p.of.heads_kv), all = static_cast<int32_t>(f.batch) * heads;
+    const int32_t first = item / (p_.section * tiles) * p_.section;  // of the section
+    const int32_t many = all - first < p_.section ? all - first : p_.section, place = item - first * tiles;
+    const int32_t head = first + place % many;
     GroupItem of;
-    of.b = head / heads, of.head = head % heads, of.first = item % tiles * Tiles::kKeys;
+    of.b = head / heads, of.head = head % heads, of.first = place / many * Tiles::kKeys;
     of.rows = entry_rows(p, of.b);
     of.tiles = query_tiles(p, of.rows, of.first, Tiles::kKeys, Tiles::kQueries);
     of.steps = of.tiles.empty() ? 0 : (of.tiles.end - of.tiles.begin) * f.group;
