@@ -97,13 +97,14 @@ struct WgmmaOperand {
 // Before the swizzle of the address, element (k, n) of B is at
 //   at + n / 8 * stride + n % 8 * 128 + 2 k                               if B is not transposed
 //   at + n / 64 * leading + k / 8 * stride + k % 8 * 128 + n % 64 * 2     if it is
-// A in shared memory has the layout of a B that is not transposed.
+// A in shared memory has the layout of a B that is transposed if A is, with M in place of N.
 struct Wgmma {
   float* d;           // the N / 2 accumulators of the calling thread
   const uint32_t* a;  // four words of the calling thread; null if A is a_shared
   WgmmaOperand a_shared, b;
   uint32_t n;
   bool bf16;
+  bool a_transposed;  // A lies in shared memory with M innermost
   bool b_transposed;  // B lies with N innermost
   bool accumulate;
 };

@@ -301,7 +301,7 @@ struct Backward {
     if constexpr (kWalks) {
       if (takes_walks<kWalks>(call)) {
         static_assert(Grad64::kKeys.keys() == Grad128::kKeys.keys());
-        describe_walks(call, "", Grad64::kKeys.keys(), KeySpec::kQueries, plan);
+        describe_walks(call, "cp.async", Grad64::kKeys.keys(), KeySpec::kQueries, plan);
         plan->workspace_bytes = walk_bytes(call, false);
         return {};
       }

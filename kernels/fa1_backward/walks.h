@@ -80,12 +80,15 @@ inline int64_t copy_bytes(const attn_problem& p, const attn_tensors& tensors) {
   return rows.entries * p.heads_q * rows.count * p.dim_v * 2;
 }
 
-// Bytes of the workspace: LSE and D of each row, the sums of dQ if `sums`, and the copy of dO.
+inline constexpr uint64_t kTakenBytes = 16;
+
+// Bytes of the workspace: LSE and D of each row, the sums of dQ and the number of taken items if `sums`, and the copy
+// of dO.
 inline uint64_t walk_bytes(const Call& call, bool sums) {
   const attn_problem& p = call.problem;
   const int64_t rows = p.batch * p.heads_q * walk_rows(p);
   return static_cast<uint64_t>(rows) * sizeof(float) * static_cast<uint64_t>(2 + (sums ? walk_columns(p) : 0)) +
-         static_cast<uint64_t>(copy_bytes(p, call.tensors));
+         static_cast<uint64_t>(copy_bytes(p, call.tensors)) + (sums ? kTakenBytes : 0);
 }
 
 // Fills in a plan for tiles of `keys` keys and `queries` queries. Its path begins with `name`. The caller sets
@@ -93,7 +96,7 @@ inline uint64_t walk_bytes(const Call& call, bool sums) {
 inline void describe_walks(const Call& call, const char* name, int keys, int queries, attn_plan* plan) {
   const attn_problem& p = call.problem;
   char path[sizeof plan->path];
-  std::snprintf(path, sizeof path, "%scp.async %dx%d d%d", name, keys, queries, static_cast<int>(walk_columns(p)));
+  std::snprintf(path, sizeof path, "%s %dx%d d%d", name, keys, queries, static_cast<int>(walk_columns(p)));
   *plan = plain_plan(path, keys, p.seq_k);
   plan->tile_q = queries;
   plan->accumulator = ATTN_ACC_TENSOR;
@@ -120,13 +123,15 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
   p.sums = sums ? workspace : nullptr;
   p.lse2 = workspace + (sums ? rows * walk_columns(a) : 0);
   p.delta = p.lse2 + rows;
+  float* const end = p.delta + rows;
+  p.taken = sums ? reinterpret_cast<uint32_t*>(end) : nullptr;
   p.of.delta = p.delta;
   p.given_dout = of.dout;
   p.whole = {whole_chunks(of.forward.o, a.dim_v), whole_chunks(of.dout, a.dim_v), whole_chunks(of.dq, a.dim_qk),
              whole_chunks(of.dk, a.dim_qk), whole_chunks(of.dv, a.dim_v)};
   if (!p.whole.dout) {
     const attn::Rows all = rows_of_queries(a);
-    p.of.dout = attn_tensor{p.delta + rows, {a.heads_q * all.count * a.dim_v, all.count * a.dim_v, a.dim_v, 1}};
+    p.of.dout = attn_tensor{end + (sums ? kTakenBytes / sizeof(float) : 0), {a.heads_q * all.count * a.dim_v, all.count * a.dim_v, a.dim_v, 1}};
     if (all.entries == 1) p.of.dout.stride[0] = 0;
   }
   p.of.delta_rows = p.rows;

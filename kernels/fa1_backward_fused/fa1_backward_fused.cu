@@ -27,9 +27,7 @@ constexpr int32_t kMma = 2;  // the second of kVariants
 // True if the walk on wgmma takes the problem; the walk on mma must take it.
 bool takes_groups(const Call& call) {
   if constexpr (kSm90a) {
-    return call.env.variant != kMma && call.env.compute_capability == 90 &&
-           static_cast<int64_t>(groups_shared(walk_columns(call.problem))) <= call.env.shared_memory_limit &&
-           device_has_warpgroups();
+    return call.env.variant != kMma && groups_take(call);
   } else {
     return false;
   }
@@ -54,7 +52,7 @@ struct Fused {
     const int keys = (small ? Grad128Small::kKeys : Grad128::kKeys).keys();
     // On wgmma, tiles of 64 columns have 128 queries.
     const int queries = KeySpec::kQueries * (groups && walk_columns(call.problem) == 64 ? 2 : 1);
-    describe_walks(call, groups ? "fused wgmma " : "fused ", keys, queries, plan);
+    describe_walks(call, groups ? "fused wgmma" : "fused cp.async", keys, queries, plan);
     plan->workspace_bytes = walk_bytes(call, true);
     // A sum starts at 0, and each tile of keys adds to it once.
     plan->dq_adds = std::max<int64_t>(1, plan->split_tiles);

@@ -3,6 +3,7 @@
 // possible.
 //
 //   add_fragment(sums, c)        sums[fragment_place(lane, e)] += c[e], each atomically, blocks in any order
+//   load_fragment(sums, c)       c[e] = sums[fragment_place(lane, e)]
 //   fragment_place(lane, e)      the index of a lane's value e
 //
 // `sums` is aligned to 512 bytes. All lanes of a warp call with the same address. Read the sums only after this
@@ -23,6 +24,11 @@ __device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
   for (int e = 0; e < 4; ++e) ::atomicAdd(sums + fragment_place(lane_id(), e), c[e]);
 }
 
+__device__ __forceinline__ void load_fragment(const float* sums, float (&c)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) c[e] = sums[fragment_place(lane_id(), e)];
+}
+
 #else
 
 __host__ __device__ __forceinline__ constexpr int fragment_place(int lane, int e) { return 4 * lane + e; }
@@ -35,6 +41,14 @@ __device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
 #else
   for (int e = 0; e < 4; ++e) atomic_add(sums + fragment_place(lane_id(), e), c[e]);
 #endif
+}
+
+__device__ __forceinline__ void load_fragment(const float* sums, float (&c)[4]) {
+  struct alignas(16) Four {
+    float at[4];
+  };
+  const Four all = *reinterpret_cast<const Four*>(sums + fragment_place(lane_id(), 0));
+  for (int e = 0; e < 4; ++e) c[e] = all.at[e];
 }
 
 #endif

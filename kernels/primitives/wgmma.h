@@ -5,6 +5,8 @@
 //                      registers written so far (accumulators, A fragments)
 //   wgmma_ss<T>(d, a, b, accumulate)   D(64xN) = A(64x16) B(Nx16)^T + (accumulate ? D : 0)
 //   wgmma_rs<T>(d, a, b, accumulate)   D(64xN) = A(64x16) B(16xN)   + (accumulate ? D : 0)
+//   wgmma_tt<T>(d, a, b, accumulate)   D(64xN) = A(16x64)^T B(16xN) + (accumulate ? D : 0); A and B in
+//                                      shared memory; N is 64
 //   wgmma_commit()     closes a batch
 //   wgmma_wait<N>()    waits for all but the N youngest batches
 //   wgmma_pin(d)       the compiler may not move uses of d across this. Call it at every
@@ -23,6 +25,8 @@
 //   wgmma_abt(s, q, row, k)  S(64xN) = Q[row..row+64) K^T over all columns: the products of a batch,
 //                            without fence and commit
 //   wgmma_pv(o, p, v)        O(64xD) += P(64xN) V, likewise
+//   wgmma_atb(c, a, b, panel)  C(64x64) = A^T B over all rows, likewise; A has 64 columns, and of B it takes
+//                            the 64 of one panel
 //
 // The hardware decides the order of summation within a product of 16; the products are added with k ascending.
 #pragma once
@@ -105,11 +109,15 @@ inline constexpr bool kIsBf16<BF16> = true;
 
 template <class T, int M>
 inline void wgmma_ss(float (&d)[M][4], WgmmaOperand a, WgmmaOperand b, bool accumulate ATTN_AND_HERE) {
-  simt::wgmma({&d[0][0], nullptr, a.operand, b.operand, 8 * M, kIsBf16<T>, false, accumulate}, here);
+  simt::wgmma({&d[0][0], nullptr, a.operand, b.operand, 8 * M, kIsBf16<T>, false, false, accumulate}, here);
+}
+template <class T, int M>
+inline void wgmma_tt(float (&d)[M][4], WgmmaOperand a, WgmmaOperand b, bool accumulate ATTN_AND_HERE) {
+  simt::wgmma({&d[0][0], nullptr, a.operand, b.operand, 8 * M, kIsBf16<T>, true, true, accumulate}, here);
 }
 template <class T, int M>
 inline void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand b, bool accumulate ATTN_AND_HERE) {
-  simt::wgmma({&d[0][0], a, {}, b.operand, 8 * M, kIsBf16<T>, true, accumulate}, here);
+  simt::wgmma({&d[0][0], a, {}, b.operand, 8 * M, kIsBf16<T>, false, true, accumulate}, here);
 }
 
 #endif
@@ -158,6 +166,15 @@ __device__ __forceinline__ void wgmma_pv(float (&o)[D / 8][4], const uint32_t (&
   const WgmmaOperand first = WgmmaOperand::of(v.base, v.kPanelBytes, 1024);
 #pragma unroll
   for (int k = 0; k < K; k += 16) wgmma_rs<T>(o, p[k / 16], first.plus(k * 128), true);
+}
+
+template <class T, int kRows, int D>
+__device__ __forceinline__ void wgmma_atb(float (&c)[8][4], PanelTile<T, kRows, 64> a, PanelTile<T, kRows, D> b,
+                                          int panel) {
+  const WgmmaOperand a_first = WgmmaOperand::of(a.base, a.kPanelBytes, 1024);
+  const WgmmaOperand b_first = WgmmaOperand::of(b.panel(panel), b.kPanelBytes, 1024);
+#pragma unroll
+  for (int k = 0; k < kRows; k += 16) wgmma_tt<T>(c, a_first.plus(k * 128), b_first.plus(k * 128), k > 0);
 }
 
 }  // namespace attn

@@ -7,6 +7,8 @@ namespace attn {
 template <class T, int M>
 __device__ void wgmma_ss(float (&d)[M][4], WgmmaOperand a, WgmmaOperand b, bool accumulate);
 template <class T, int M>
+__device__ void wgmma_tt(float (&d)[M][4], WgmmaOperand a, WgmmaOperand b, bool accumulate);
+template <class T, int M>
 __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand b, bool accumulate);
 
 // Operands of 16, 64 and 256 columns, and their names.
@@ -33,18 +35,20 @@ __device__ void wgmma_rs(float (&d)[M][4], const uint32_t (&a)[4], WgmmaOperand 
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define ATTN_N256 ATTN_N128 ", " ATTN_N256_REST
 
-// P0, P1, ...: the numbers of the asm operands after D.
-#define ATTN_SS(T, TYPE, N, NAMES, P0, P1, P2, ...)                                                       \
-  template <>                                                                                             \
-  __device__ __forceinline__ void wgmma_ss<T, N / 8>(float(&d)[N / 8][4], WgmmaOperand a, WgmmaOperand b, \
-                                                     bool accumulate) {                                   \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P2                                                 \
-                 ", 0;\n"                                                                                 \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, %" #P0    \
-                 ", %" #P1 ", p, 1, 1, 0, 0;\n}\n"                                                        \
-                 : __VA_ARGS__                                                                            \
-                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(accumulate)));                          \
+// P0, P1, ...: the numbers of the asm operands after D. TRANSPOSED: of A and of B.
+#define ATTN_SHARED(NAME, TRANSPOSED, T, TYPE, N, NAMES, P0, P1, P2, ...)                             \
+  template <>                                                                                         \
+  __device__ __forceinline__ void NAME<T, N / 8>(float(&d)[N / 8][4], WgmmaOperand a, WgmmaOperand b, \
+                                                 bool accumulate) {                                   \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P2                                             \
+                 ", 0;\n"                                                                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NAMES "}, %" #P0 \
+                 ", %" #P1 ", p, 1, 1, " TRANSPOSED ";\n}\n"                                          \
+                 : __VA_ARGS__                                                                        \
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(accumulate)));                      \
   }
+#define ATTN_SS(...) ATTN_SHARED(wgmma_ss, "0, 0", __VA_ARGS__)
+#define ATTN_TT(...) ATTN_SHARED(wgmma_tt, "1, 1", __VA_ARGS__)
 #define ATTN_RS(T, TYPE, N, NAMES, P0, P1, P2, P3, P4, P5, ...)                                         \
   template <>                                                                                           \
   __device__ __forceinline__ void wgmma_rs<T, N / 8>(float(&d)[N / 8][4], const uint32_t(&a)[4],        \
@@ -64,6 +68,7 @@ ATTN_BOTH_FORMATS(SS, 80, ATTN_N80, 40, 41, 42, ATTN_D80(d))
 ATTN_BOTH_FORMATS(SS, 96, ATTN_N96, 48, 49, 50, ATTN_D96(d))
 ATTN_BOTH_FORMATS(SS, 128, ATTN_N128, 64, 65, 66, ATTN_D128(d))
 ATTN_BOTH_FORMATS(SS, 256, ATTN_N256, 128, 129, 130, ATTN_D256(d))
+ATTN_BOTH_FORMATS(TT, 64, ATTN_N64, 32, 33, 34, ATTN_D64(d, 0))
 ATTN_BOTH_FORMATS(RS, 64, ATTN_N64, 32, 33, 34, 35, 36, 37, ATTN_D64(d, 0))
 ATTN_BOTH_FORMATS(RS, 80, ATTN_N80, 40, 41, 42, 43, 44, 45, ATTN_D80(d))
 ATTN_BOTH_FORMATS(RS, 96, ATTN_N96, 48, 49, 50, 51, 52, 53, ATTN_D96(d))
@@ -84,7 +89,9 @@ ATTN_BOTH_FORMATS(RS, 256, ATTN_N256, 128, 129, 130, 131, 132, 133, ATTN_D256(d)
 #undef ATTN_N128
 #undef ATTN_N256_REST
 #undef ATTN_N256
+#undef ATTN_SHARED
 #undef ATTN_SS
+#undef ATTN_TT
 #undef ATTN_RS
 #undef ATTN_BOTH_FORMATS
 

@@ -137,7 +137,7 @@ void check_operand(Block& b, const WgmmaOperand& o, uint32_t mn_extent, bool tra
 void read_by_lane(const Product& p) {
   if (!sanitizer::kOrdersAccesses) return;
   const auto read = [](const unsigned char* chunk) { sanitizer::reads(chunk, 16); };
-  if (!p.said.a) visit_operand(p.said.a_shared, 64, false, read);
+  if (!p.said.a) visit_operand(p.said.a_shared, 64, p.said.a_transposed, read);
   visit_operand(p.said.b, p.said.n, p.said.b_transposed, read);
 }
 
@@ -146,6 +146,15 @@ void spread_a(const Product& p, bool early, int k_first, int k_extent, float* to
   const bool bf16 = p.said.bf16;
   for (uint32_t warp = 0; warp < kWarps; ++warp, to += k_extent * 16) {
     float* const at = to + k_first * 16;
+    if (!p.said.a && p.said.a_transposed) {
+      for (uint32_t k = 0; k < 16; ++k) {
+        for (uint32_t row = 0; row < 16; row += 8) {
+          const Float8 values = widen(mn_chunk(p.said.a_shared, 16 * warp + row, k), bf16);
+          memcpy(at + k * 16 + row, &values, sizeof values);
+        }
+      }
+      continue;
+    }
     if (!p.said.a) {
       for (uint32_t row = 0; row < 16; ++row) {
         for (uint32_t k = 0; k < 16; k += 8) {
@@ -171,7 +180,10 @@ void carry_undefined(const Product& p, bool early) {
   bool rows[64] = {}, columns[256] = {}, any = false;
   const uint32_t n = p.said.n;
   for (uint32_t row = 0; row < 64; ++row) {
-    if (!p.said.a) {
+    if (!p.said.a && p.said.a_transposed) {
+      for (uint32_t k = 0; k < 16; ++k)
+        rows[row] |= !sanitizer::defined(mn_chunk(p.said.a_shared, row / 8 * 8, k) + row % 8 * 2, 2);
+    } else if (!p.said.a) {
       for (uint32_t k = 0; k < 16; k += 8)
         rows[row] |= !sanitizer::defined(k_chunk(p.said.a_shared, row, k), 16);
     } else {
@@ -268,6 +280,7 @@ void check_same(const Lane& me, const Product& p, const Wgmma& said, const Sums*
   const uint32_t member = me.thread.linear % kMembers;
   const char* what = !same(p.here, here) ? "place"
                      : p.said.n != said.n || p.said.bf16 != said.bf16 ||
+                             p.said.a_transposed != said.a_transposed ||
                              p.said.b_transposed != said.b_transposed || !p.said.a != !said.a
                          ? "shape"
                      : !p.said.a && !same_operand(p.said.a_shared, said.a_shared) ? "operand A"
@@ -365,7 +378,7 @@ void wgmma(const Wgmma& said, Place here) {
   ++me.products.issued;
   if (++p.issued < kMembers) return;
   wg.complete = number + 1;
-  if (!said.a) check_operand(b, said.a_shared, 64, false, "A", here);
+  if (!said.a) check_operand(b, said.a_shared, 64, said.a_transposed, "A", here);
   check_operand(b, said.b, said.n, said.b_transposed, "B", here);
   read_by_lane(p);
   sanitizer::release(&wg.order_tag);

@@ -1,5 +1,4 @@
-// The walk on wgmma (sm_90a), as the kernel's plan() and run() see it. It takes the same problems as the walk
-// on mma.
+// The walk on wgmma (sm_90a), as the kernel's plan() and run() see it.
 #pragma once
 
 #include "kernels/fa1_backward/walk_params.h"
@@ -7,8 +6,9 @@
 
 namespace attn::backward {
 
-// Bytes of shared memory of a block, for 64 or 128 columns.
-size_t groups_shared(int64_t columns);
+// True if this walk takes the problem; the walk on mma must take it. Q, K, V and dO must be tensors that the copy
+// engine can load, with at least one row.
+bool groups_take(const Call& call);
 
 // Launches prepare_rows, the walk and finish_dq.
 attn_status launch_groups(const Call& call, const WalkParams& p);

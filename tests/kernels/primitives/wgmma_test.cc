@@ -117,6 +117,62 @@ TEST(WgmmaProducts, AreRight) {
   check<F16, 80, 64>();
 }
 
+// C = A^T B of one warpgroup, for the second panel of B; all by rows: A is N x 64, B is N x 128.
+template <class T, int N>
+struct TransposedWork {
+  std::vector<T> a, b;
+  std::vector<float> c = std::vector<float>(64 * 64);
+};
+
+template <class T, int N>
+__global__ void multiply_transposed(TransposedWork<T, N>* work) {
+  SharedArena arena;
+  const PanelTile<T, N, 64> a{arena.template carve<T>(N * 64, 1024)};
+  const PanelTile<T, N, 128> b{arena.template carve<T>(N * 128, 1024)};
+  load(a, work->a.data());
+  load(b, work->b.data());
+  fence_proxy_async();
+  cta_sync();
+  float c[8][4];
+  wgmma_pin(c);
+  wgmma_fence();
+  wgmma_atb(c, a, b, 1);
+  wgmma_commit();
+  wgmma_wait<0>();
+  const int row = warp_id() * 16 + lane_id() / 4, column = lane_id() % 4 * 2;
+  for (int n = 0; n < 8; ++n) {
+    for (int e = 0; e < 4; ++e) work->c[(row + e / 2 * 8) * 64 + 8 * n + column + e % 2] = c[n][e];
+  }
+}
+
+template <class T, int N>
+void check_transposed() {
+  std::mt19937 random(5);
+  const auto value = [&] { return from_float<T>(static_cast<float>(random() % 2001) / 1000 - 1); };
+  TransposedWork<T, N> work;
+  for (int i = 0; i < N * 64; ++i) work.a.push_back(value());
+  for (int i = 0; i < N * 128; ++i) work.b.push_back(value());
+  for (uint64_t seed : all_schedules()) {
+    std::fill(work.c.begin(), work.c.end(), NAN);
+    const size_t shared = N * (64 + 128) * 2 + 2048;
+    ASSERT_EQ(run_on_cpu(multiply_transposed<T, N>, 1, 128, {.seed = seed, .shared = shared}, &work).told(), "ok");
+    for (int i = 0; i < 64 * 64; ++i) {
+      double exact = 0, size = 0;
+      for (int n = 0; n < N; ++n) {
+        const double product =
+            double{to_float(work.a[n * 64 + i / 64])} * to_float(work.b[n * 128 + 64 + i % 64]);
+        exact += product, size += std::fabs(product);
+      }
+      ASSERT_NEAR(work.c[i], exact, size * 0x1p-23 * (N + 1)) << seed;
+    }
+  }
+}
+
+TEST(WgmmaProducts, OfATransposedAAreRight) {
+  check_transposed<F16, 64>();
+  check_transposed<BF16, 128>();
+}
+
 // wgmma and mma16816 must give the same bits warp by warp, so that one error model holds for both.
 __global__ void like_mma(const uint32_t* a, const F16* b, float* of_warpgroup, float* of_warps) {
   SharedArena arena;
