@@ -865,7 +865,8 @@ TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
 }
 
 TEST(BatchJudge, KnowsOrRefusesEachBitAndOperation) {
-  constexpr uint64_t kKnown = OracleTarget::kBatched | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
+  constexpr uint64_t kKnown = OracleTarget::kBatched | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD |
+                              ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
   const auto refusal = [](const Case& c) {
     std::string why;
     EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why)) << features_of(c);
