@@ -2,16 +2,22 @@
 
 namespace attnfuzz {
 
-Reference evaluate_selected(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                            const Calibration& calibration, RowSample sample, bool exact) {
-  require_known(kSelectedKnows, problem.features);
+ErrorModel selected_error_model(const attn_problem& problem, const attn_plan& plan,
+                                const Calibration& calibration) {
   attn_plan any_order = plan;
   any_order.key_order = ATTN_KEYS_ANY;
   any_order.max_rule = ATTN_MAX_UNKNOWN;
   any_order.sum_lanes = 0;
   ErrorModel model = make_error_model(problem, any_order, calibration);
   model.mma_block = 1;  // of P.V; the bound of scores is in the model already
-  return evaluate_visible(problem, host, model, sampled_rows(problem, plan.tile_q, sample), exact);
+  return model;
+}
+
+Reference evaluate_selected(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
+                            const Calibration& calibration, RowSample sample, bool exact) {
+  require_known(kSelectedKnows, problem.features);
+  return evaluate_visible(problem, host, selected_error_model(problem, plan, calibration),
+                          sampled_rows(problem, plan.tile_q, sample), exact);
 }
 
 }  // namespace attnfuzz

@@ -15,8 +15,12 @@ inline constexpr KnownFeatures kSelectedKnows = {
     "the oracle of listed blocks", ATTN_FEATURE_SELECTED | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_WIDE};
 
-// Reads q, k, v and indices of `host`, in host memory, and key_lengths, cu_q and cu_k if the problem has them. Throws
-// UnknownFeatures for a kind of problem that it does not know.
+// The model of such a call. `problem` has ATTN_FEATURE_SELECTED.
+ErrorModel selected_error_model(const attn_problem& problem, const attn_plan& plan,
+                                const Calibration& calibration);
+
+// Reads q, k, v and indices of `host`, in host memory, and key_lengths, cu_q and cu_k if the problem has them.
+// Throws UnknownFeatures for a kind of problem that it does not know.
 Reference evaluate_selected(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                             const Calibration& calibration, RowSample sample = {}, bool exact = true);
 

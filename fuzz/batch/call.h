@@ -34,9 +34,10 @@ inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 // The most bytes of a tensor or a workspace, without redzones.
 inline constexpr uint64_t kMostTensorBytes = uint64_t{256} << 20;
 inline constexpr uint32_t kMostLengths = 136, kMostPlanted = 96, kMostRepeats = 8;
-// A batch takes forward passes, merges and backward passes. This is true for a tensor of the first two.
+// A batch takes forward passes, merges and backward passes, and the first and the last also over listed blocks.
+// This is true for a tensor of the first two, and for the lists.
 constexpr bool is_of_others(TensorId id) {
-  return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE)) != 0;
+  return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE | ATTN_FEATURE_SELECTED)) != 0;
 }
 // The tensors that only a backward pass has.
 constexpr bool is_of_backward(TensorId id) {
@@ -75,6 +76,7 @@ enum Tensor : int {
   kSecondO = place_of(TensorId::kO2),
   kFirstLse = place_of(TensorId::kLse1),
   kSecondLse = place_of(TensorId::kLse2),
+  kListed = place_of(TensorId::kIndices),
   kDout = place_of(TensorId::kDout),  // the first of a backward pass
   kSavedO = place_of(TensorId::kSavedO),
   kSavedLse = place_of(TensorId::kSavedLse),
@@ -167,6 +169,8 @@ struct Recipe {
   int64_t borders_q[kMostLengths + 1], borders_k[kMostLengths + 1];
   int32_t numbers_q, numbers_k;  // boolean
   Paging paging;                 // of a call with keys in pages
+  Selection selection;           // of a call over listed blocks
+  int64_t listed;                // Problem::listed()
   Plant plant[kMostPlanted];
 };
 
@@ -206,7 +210,11 @@ struct Call {
 static_assert(std::is_trivially_copyable_v<Call>);
 
 ATTN_BOTH inline bool is_backward(const Call& call) {
-  return (call.problem.features & ATTN_FEATURE_BACKWARD) != 0;
+  return (call.problem.features & (ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD)) != 0;
+}
+// True if queries see only the keys of listed blocks.
+ATTN_BOTH inline bool has_lists(const Call& call) {
+  return (call.problem.features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD)) != 0;
 }
 ATTN_BOTH inline bool is_merge(const Call& call) { return (call.problem.features & ATTN_FEATURE_MERGE) != 0; }
 

@@ -347,6 +347,7 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
            : backward     ? launch_gradients(gradients.input, gradients.due, of.pairs, &own)
                           : forward();
   };
+  if (has_lists(call) && failed(lay_lists(call, work, &own))) return own_failure(reported);
   if (failed(lay_out(call, work, &own))) return own_failure(reported);
   if (backward && (failed(forward()) || failed(lay_gradients(call, gradients, &own))))
     return own_failure(reported);

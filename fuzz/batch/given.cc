@@ -61,7 +61,7 @@ bool take(const Call& call, std::span<const std::byte> readback, GivenRun& given
   reference.uninformative = given.uninformative;
   reference.unconstrained = given.unconstrained;
   Outputs& got = given.run.calls.emplace_back();
-  const std::span<const Tensor> outputs = outputs_of(is_backward(call));
+  const std::span<const Tensor> outputs = outputs_of(call, is_backward(call));
   for (size_t n = 0; n < outputs.size(); ++n) {
     const Readback::Part& part = places.part[n];
     const TensorId tensor = kIds[part.tensor];

@@ -28,9 +28,6 @@ struct UnitOf {
   }
 };
 
-// The distance between rows of a packed bias or mask.
-__device__ int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
-
 __device__ uint32_t workspace_word(const Call& call, uint64_t at) {
   const Workspace& workspace = call.workspace;
   if (at < workspace.data || at >= workspace.end_of_data) return ~uint32_t{0};
@@ -269,7 +266,10 @@ __device__ void lay_tasks(const Work& work) {
     if (range.last > range.first)
       task.first = static_cast<int32_t>(range.first), task.last = static_cast<int32_t>(range.last);
     if (in.bias) task.bias = shared_row(call.tensor[kBias], b, h, i) * stride;
-    if (in.mask) task.mask = shared_row(call.tensor[kMask], b, h, i) * stride;
+    if (has_lists(call))
+      task.mask = (task.group * p.seq_q + i) * stride;
+    else if (in.mask)
+      task.mask = shared_row(call.tensor[kMask], b, h, i) * stride;
     const_cast<cuda::RowTask*>(in.tasks)[row] = task;
   }
   for (int64_t group = first_unit(); group < in.groups; group += stride_of_units()) {
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant
         return static_cast<uint16_t>(bias_at(of, b, h, i, j));
       });
   }
-  if (job == kPackedMask && in.mask) lay_pairs(work, kMask, in.mask, mask_at);
+  if (job == kPackedMask && in.mask && !has_lists(*work.call)) lay_pairs(work, kMask, in.mask, mask_at);
   if (job == kPackedSides && is_merge(*work.call)) lay_sides(work);
   if (job == kTasks && !is_merge(*work.call)) lay_tasks(work);
   if (job == kTasks && first_unit() == 0) *work.counts = {};

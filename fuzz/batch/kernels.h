@@ -1,5 +1,6 @@
 // The kernels of a batch. They lay out a case from its recipe, and judge what a run has written.
 //
+//   lay_lists(call, work, &env)    // of a call over listed blocks (lists.cu)
 //   lay_out(call, work, &env) ... the kernel under test ... launch_rows(work.input, ...)   // or launch_merge()
 //   judge(call, work, &env)
 //   work.number = 1;
@@ -23,6 +24,9 @@ struct Work {
   // page that hold a key (LaidPages).
   const int64_t* table;
   const int32_t* held;
+  // With listed blocks: the list of each query of each KV head, in rows of attn_problem.select. The oracle sees
+  // them as a mask, which has a row for each list.
+  int32_t* lists;
   // The oracle's inputs and outputs. Its inputs are copies that the kernel under test cannot reach.
   cuda::RowsInput input;   // for a merge, only the number of rows is set
   cuda::MergeInput merge;  // for other calls it has no rows
@@ -31,6 +35,9 @@ struct Work {
   Counts* counts;
 };
 
+// Writes the lists that work.lists points to, before lay_out(). A query that its packed entry does not have
+// gets none.
+attn_status lay_lists(const Call& call, const Work& work, const attn_env* env);
 // Writes every byte of the slot's tensors and of its workspace (unless the workspace is kept), the oracle's own
 // inputs, and counts of 0. `call` is the host's copy of work.call.
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env);

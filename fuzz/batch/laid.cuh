@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fuzz/batch/kernels.h"
+#include "properties/case/places/list_values.h"
 #include "properties/data/fill_values.h"
 #include "properties/data/fill_values32.h"
 #include "properties/data/mask_values.h"
@@ -160,8 +161,28 @@ __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint
                        call.recipe.seq_k);
 }
 
-// The unit at byte `within` of element n of an input other than Q, K and V. A unit is one byte for a mask, and two
-// bytes for every other tensor.
+// The list of query i of KV head g.
+__device__ inline const int32_t* list_of(const Work& work, int64_t b, int64_t g, int64_t i) {
+  const attn_problem& p = work.call->problem;
+  return work.lists + ((b * p.heads_kv + g) * p.seq_q + i) * p.select;
+}
+
+// The number at index n of the kernel's lists. Those of a row that belongs to no packed entry are as
+// InputRows::write_slack() writes them.
+__device__ inline int64_t listed_at(const Work& work, const uint32_t (&n)[4]) {
+  const Call& call = *work.call;
+  int64_t b = n[0], i = n[2];
+  if (is_packed(call, kListed)) {
+    if (i >= owned_rows(call, kListed)) return call.recipe.numbers_q ? 0 : INT32_MAX;
+    const int64_t* const borders = borders_of(call, kListed);
+    while (borders[b + 1] <= i) ++b;
+    i -= borders[b];
+  }
+  return list_of(work, b, n[1], i)[n[3]];
+}
+
+// The unit at byte `within` of element n of an input other than Q, K and V. A unit is one byte for a mask, and
+// two bytes for every other tensor.
 __device__ inline uint16_t input_unit(const Work& work, int t, const uint32_t (&n)[4], uint32_t within) {
   const Call& call = *work.call;
   const auto part_of = [&](uint64_t bits) { return static_cast<uint16_t>(bits >> 8 * within); };
@@ -178,6 +199,8 @@ __device__ inline uint16_t input_unit(const Work& work, int t, const uint32_t (&
       return part_of(static_cast<uint64_t>(call.recipe.borders_k[n[3]]));
     case kTable:
       return part_of(static_cast<uint64_t>(work.table[n[0] * call.problem.pages_per_seq + n[3]]));
+    case kListed:
+      return part_of(static_cast<uint64_t>(listed_at(work, n)));
     case kSinks:
       return part_of(sink_at(call, n[1]));
     case kHeadSlopes:

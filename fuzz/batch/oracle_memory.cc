@@ -57,6 +57,11 @@ void take_inputs(const Call& call, Parts& parts, Work* work) {
   if (p.bias_dtype != ATTN_NONE)
     parts.take(bias, stored_rows(call.tensor[kBias]) * stride_k * call.tensor[kBias].element_bytes);
   if (p.has_mask) parts.take(mask, stored_rows(call.tensor[kMask]) * stride_k);
+  if (has_lists(call)) {
+    const auto lists = static_cast<uint64_t>(p.batch * p.heads_kv * p.seq_q);
+    parts.take(mask, lists * stride_k);
+    parts.take(work->lists, lists * static_cast<uint64_t>(p.select));
+  }
   in.bias = bias;
   in.mask = reinterpret_cast<const uint8_t*>(mask);
 }
@@ -162,6 +167,7 @@ uint64_t place_oracle(const Call& call, std::byte* base, int blocks, int64_t sha
   Parts parts{base};
   Work& work = to->gradients.work;
   work.input = {}, work.merge = {}, to->gradients.input = {};
+  work.lists = nullptr;
   if (is_merge(call))
     take_sides(call, parts, &work);
   else

@@ -18,6 +18,7 @@
 #include "reference/model/error_cap.h"
 #include "reference/model/error_model.h"
 #include "reference/numbers/formats.h"
+#include "reference/selected.h"
 
 namespace attnfuzz::batch {
 namespace {
@@ -31,6 +32,8 @@ constexpr double kMostWork = 0x1p31;  // multiply-adds of the oracle
 // of results.
 constexpr double kMostPairs = 0x1p21;
 constexpr int64_t kMostKeys = int64_t{1} << 18;
+constexpr int64_t kMostSelect = 4096;             // of a list, which a thread makes
+constexpr double kMostMasked = 0x1p26;            // bytes of the oracle's masks: one for each list and key
 constexpr int64_t kMostPages = int64_t{1} << 17;  // each page needs memory outside of the slot as well
 
 uint64_t aligned(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -162,6 +165,8 @@ bool write_recipe(const Case& c, Recipe* to) {
   for (int64_t b = 0; b < p.batch; ++b) to->longest = std::max(to->longest, key_length(p, b));
   if (!write_borders(p, to)) return false;
   if (p.paging) to->paging = *p.paging;
+  to->selection = p.selection;
+  if (p.selects()) to->listed = p.listed();
   if (p.key_lengths) {
     if (p.key_lengths->size() > kMostLengths) return false;
     std::ranges::copy(*p.key_lengths, to->lengths);
@@ -183,10 +188,26 @@ KnownFeatures known_of(uint64_t features) {
   constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DLSE | ATTN_FEATURE_DBIAS |
                                   ATTN_FEATURE_DSINK | ATTN_FEATURE_F32 | ATTN_FEATURE_SINK |
                                   ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32 | ATTN_FEATURE_KEY_STEP;
+  constexpr uint64_t kOfLists = ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
   if ((features & ATTN_FEATURE_BACKWARD) != 0) return {"a batch of backward passes on a GPU", kGradients};
+  if ((features & ATTN_FEATURE_SELECTED_BACKWARD) != 0)
+    return {"a batch of gradients over listed blocks on a GPU",
+            ATTN_FEATURE_SELECTED_BACKWARD | ATTN_FEATURE_DLSE | kOfLists};
+  if ((features & ATTN_FEATURE_SELECTED) != 0)
+    return {"a batch of listed blocks on a GPU", ATTN_FEATURE_SELECTED | ATTN_FEATURE_WIDE | kOfLists};
   if ((features & ATTN_FEATURE_MERGE) != 0)
     return {"a batch of merges on a GPU", kForward | ATTN_FEATURE_MERGE};
   return {"a batch on a GPU", kForward | ATTN_FEATURE_KEY_STEP};
+}
+
+// Why a batch cannot make the lists of a problem; nullptr if it can.
+const char* lists_too_large(const Problem& p) {
+  if (!p.selects()) return nullptr;
+  const double lists =
+      static_cast<double>(p.batch) * static_cast<double>(p.heads_kv) * static_cast<double>(p.seq_q);
+  if (p.select() > kMostSelect) return "lists of more than 4,096 numbers";
+  if (lists * static_cast<double>(p.seq_k) > kMostMasked) return "lists over more than 67 million keys in all";
+  return nullptr;
 }
 
 }  // namespace
@@ -210,8 +231,8 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
   if (gives_gradients(p.features) &&
       (rows * static_cast<double>(p.seq_k) > kMostPairs || p.batch * p.heads_kv > cuda::kMostGroups))
     return no("a backward pass of more than 2 million pairs, or of more than 65,535 KV heads");
-  if (p.seq_k > kMostKeys || multiply_adds(p) > kMostWork)
-    return no("large: it takes long by itself");
+  if (p.seq_k > kMostKeys || multiply_adds(p) > kMostWork) return no("large: it takes long by itself");
+  if (const char* reason = lists_too_large(p)) return no(reason);
   Call call = {};
   call.problem = problem_of(c.problem);
   call.env = env_of(c.env);
@@ -239,11 +260,12 @@ std::optional<Call> prepare(const Case& c, int32_t backend, std::string* why) {
 // The error model of a call. A backward pass also gets the numbers that its bounds share.
 static ErrorModel model_of(const attn_plan& plan, const Calibration& calibration, Call* call) {
   const attn_problem& p = call->problem;
-  if (!is_backward(*call))
-    return is_merge(*call) ? merge_error_model(p, plan, calibration) : make_error_model(p, plan, calibration);
+  const auto of_forward = has_lists(*call) ? selected_error_model : make_error_model;
+  if (is_merge(*call)) return merge_error_model(p, plan, calibration);
+  if (!is_backward(*call)) return of_forward(p, plan, calibration);
   ErrorModel model = gradients::error_model(p, plan, calibration);
   call->terms = gradients::make_terms(p, capped_plan(p, plan, calibration), model);
-  call->saved = make_error_model(forward_of(p), operations::exact_forward(plan), documented());
+  call->saved = of_forward(forward_of(p), operations::exact_forward(plan), documented());
   if (p.bias_dtype != ATTN_NONE) call->dbias_overflow = format_of(p.bias_dtype).overflow;
   call->dsink_overflow = format_of(ATTN_F32).overflow;
   return model;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -16,10 +17,10 @@
 namespace attnfuzz::batch {
 
 // The outputs that are judged: O and the LSE, or the gradients.
-inline std::span<const Tensor> outputs_of(bool backward) {
+inline std::span<const Tensor> outputs_of(const Call& call, bool gradients) {
   static constexpr Tensor kOfForward[] = {kOutput, kLse}, kOfBackward[] = {kDq, kDk, kDv, kDbias, kDsink};
-  if (backward) return kOfBackward;
-  return kOfForward;
+  if (!gradients) return kOfForward;
+  return std::span(kOfBackward).first(has_lists(call) ? 3 : std::size(kOfBackward));
 }
 
 // True if the results have exact values of O beside values that predict the roundings of P.
@@ -40,9 +41,9 @@ struct Readback {
   uint64_t from = 0, bytes = 0;
 
   explicit Readback(const Call& call) : Readback(call, is_backward(call)) {}
-  // `backward` false: the results of the forward pass, which a backward call has, too.
-  Readback(const Call& call, bool backward) {
-    const std::span<const Tensor> outputs = outputs_of(backward);
+  // `gradients` false: the results of the forward pass, which a backward call has, too.
+  Readback(const Call& call, bool gradients) {
+    const std::span<const Tensor> outputs = outputs_of(call, gradients);
     const auto each = [&](uint64_t Part::* member, uint64_t element_bytes) {
       for (size_t n = 0; n < outputs.size(); ++n) part[n].*member = take(part[n].elements * element_bytes);
     };

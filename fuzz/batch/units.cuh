@@ -30,6 +30,9 @@ inline unsigned blocks_for(const Call& call) {
 __device__ inline int64_t first_unit() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ inline int64_t stride_of_units() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
+// The distance between rows of the oracle's bias or mask.
+__device__ inline int64_t padded_keys(const cuda::RowsInput& in) { return (in.keys + 7) / 8 * 8; }
+
 struct Element {
   bool is;
   uint32_t n[4];

@@ -85,8 +85,8 @@ GeneratorConfig config_for(Target& target, const CheckOptions& options) {
   const bool by_default = std::ranges::all_of(options.properties, [](const Property* property) {
     return std::ranges::find(properties(), property) != properties().end();
   });
-  if (options.batch > 0 && target.info().backend == ATTN_CUDA && by_default &&
-      kernel_has(operations::forward, config.features))
+  config.in_batches = options.batch > 0 && config.on_gpu && by_default && options.device_work > 0;
+  if (config.in_batches && kernel_has(operations::forward, config.features))
     config.device_work = options.device_work;
   return config;
 }

@@ -1,5 +1,5 @@
-// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass, a merge
-// and a backward pass, also over listed blocks.
+// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass and a
+// backward pass, both also over listed blocks, and for a merge.
 //
 //   std::string why;
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h
@@ -16,7 +16,7 @@
 // more than 256 MiB of inputs, and single splits' partials and their merges (partials.h). Of backward passes it
 // leaves more than 16 million pairs, and more than 65,535 KV heads of all batch entries. It also leaves head
 // dimensions above 1024, a bias, a mask or lists of 4 million rows, results of more than 512 MiB, and of
-// forward passes those over listed blocks and those that convert Q and K or leave the sink out of the LSE.
+// forward passes those that convert Q and K or leave the sink out of the LSE.
 //
 // Threat model. It runs in the judging process, in its own context. A kernel under test lives in a worker's
 // process and cannot write here, neither by pointer nor by device address, and a fault in it ends only

@@ -29,7 +29,9 @@ void point(Pointer& pointer, uint64_t offset) {
 }
 
 // True if queries see only the keys of listed blocks. The device gets a mask that hides all others.
-inline bool has_lists(const attn_problem& p) { return (p.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0; }
+inline bool has_lists(const attn_problem& p) {
+  return (p.features & (ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD)) != 0;
+}
 inline bool has_mask(const attn_problem& p) { return p.has_mask != 0 || has_lists(p); }
 
 // The rows of a bias or a mask that the tasks read, each once. Rows that share memory through a stride of 0

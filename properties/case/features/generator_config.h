@@ -53,6 +53,9 @@ struct GeneratorConfig {
   // The most that a case with a long row may cost on a GPU, likewise. 0: cases are drawn for a CPU. If it is not 0, one
   // case in ten has a long row (draw/long_rows.h).
   int64_t device_work = 0;
+  // True if cases are judged in batches on a GPU. Few of them then have rows that lie too far apart for a batch
+  // (far_blocks.h).
+  bool in_batches = false;
   // The most elements of a tensor.
   int64_t elements = 4'000'000;
   // Draws the classes of axes that one case should have together; null: none.

@@ -318,7 +318,7 @@ TEST(BatchJudge, TakesManyBlocksThatLieTogether) {
 TEST(BatchJudge, LeavesFewDrawnCasesToTheOrdinaryWay) {
   GeneratorConfig config;
   config.features = OracleTarget::kBatched;
-  config.device_work = kDeviceWork;
+  config.device_work = kDeviceWork, config.in_batches = true;
   int left = 0, of = 0;
   for (uint64_t n = 0; n < 3000; ++n) {
     const Case c = draw(config, 7, n);
@@ -407,7 +407,7 @@ TEST(BatchJudge, SaysOfARightKernelWhatATrialDoes) {
 TEST(BatchJudge, TakesPackedEntriesAndPages) {
   GeneratorConfig config;
   config.features = OracleTarget::kBatched;
-  config.device_work = kDeviceWork;
+  config.device_work = kDeviceWork, config.in_batches = true;
   std::map<std::string, int> left;
   int packed = 0, paged = 0;
   for (uint64_t n = 0; n < 3000; ++n) {
@@ -865,7 +865,8 @@ TEST(BatchJudge, RefusesAKindOfProblemThatItDoesNotKnow) {
 }
 
 TEST(BatchJudge, KnowsOrRefusesEachBitAndOperation) {
-  constexpr uint64_t kKnown = OracleTarget::kBatched | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD;
+  constexpr uint64_t kKnown = OracleTarget::kBatched | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD |
+                              ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD;
   const auto refusal = [](const Case& c) {
     std::string why;
     EXPECT_FALSE(batch::prepare(c, ATTN_CPU, &why)) << features_of(c);

@@ -3,17 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <map>
 
-#include "fuzz/batch/given.h"
 #include "properties/case/codec/as_contract.h"
 #include "properties/draw/generator.h"
 #include "properties/operations/operation.h"
-#include "reference/agreement.h"
-#include "reference/call/sequences.h"
 #include "tests/fuzz/batch/fake_batch_target.h"
+#include "tests/fuzz/batch/looks.h"
 #include "tests/fuzz/batch/oracle_target.h"
 #include "tests/fuzz/batch/same_as_alone.h"
 
@@ -73,91 +70,16 @@ void give_bias(Case& c, uint64_t n) {
   bias.broadcast = {.batch = n % 2 == 0, .head = n % 4 < 2, .query = n % 8 < 4};
 }
 
-// A kernel that compares the memory that it is given with the host's.
-class Looks : public OracleTarget {
- public:
-  Looks() : OracleTarget(nullptr, kBackward) {}
-
-  void look_at(const Case& c, const batch::Call& call) { case_ = &c, call_ = &call; }
-
-  RunReply run(Stage, const attn_problem&, const attn_tensors& t, const attn_plan& plan, const attn_env&,
-               int) override {
-    LaidOut laid(*case_, arena());
-    laid.follow(plan);
-    const auto compare = [&](TensorId id, const std::vector<std::byte>& host) {
-      const std::vector<std::byte> mine = dense(t, id);
-      ASSERT_EQ(mine.size(), host.size());
-      const int32_t dtype = id == TensorId::kSavedO ? case_->problem.dtype : int32_t{ATTN_F32};
-      const size_t numbers = mine.size() / static_cast<size_t>(element_bytes(case_->problem, id));
-      for (size_t n = 0; n < numbers; ++n) {
-        const auto at = static_cast<int64_t>(n);
-        const double x = decode(dtype, mine.data(), at), y = decode(dtype, host.data(), at);
-        // The two oracles may round a sum in another way.
-        if (std::isfinite(y)) EXPECT_NEAR(x, y, 1e-6 * std::abs(y) + 1e-12) << name_of(id);
-        if (!std::isfinite(y)) EXPECT_TRUE(x == y || (std::isnan(x) && std::isnan(y))) << name_of(id);
-      }
-      values += numbers;
-      other_bits += mine != host;
-      laid.derive(id, mine);
-    };
-    backward().prepare(laid.problem(), laid.tensors(), plan, compare);
-    std::byte* base[batch::kTensors];
-    for (int n = 0; n < batch::kTensors; ++n) {
-      const batch::TensorSlot& place = call_->tensor[n];
-      const attn_tensor view = view_of(t, spec_of(batch::kIds[n]));
-      base[n] = static_cast<std::byte*>(view.data) - place.data - call_->first[n] * place.element_bytes;
-    }
-    expect_laid(*call_, *case_, laid, arena(), base);
-    return {};
-  }
-
-  size_t values = 0, other_bits = 0;  // of saved tensors
-
- private:
-  // The elements of a saved tensor, as derive() takes them: 0 for queries that no entry has.
-  std::vector<std::byte> dense(const attn_tensors& t, TensorId id) const {
-    const attn_problem p = problem_of(case_->problem);
-    const auto [batch, heads, queries, columns] = logical_size(case_->problem, id);
-    const attn_tensor view = view_of(t, spec_of(id));
-    const auto bytes = static_cast<size_t>(element_bytes(case_->problem, id));
-    const Sequences sequences(p, t);
-    std::vector<std::byte> elements(static_cast<size_t>(batch * heads * queries * columns) * bytes);
-    const RowSpace rows(p);
-    for (int64_t row = 0; row < rows.count(); ++row) {
-      const Row at = rows.at(row);
-      if (at.i >= sequences.queries.length(at.b)) continue;
-      const StoredRow stored = sequences.query_row(at.b, at.i);
-      for (int64_t d = 0; d < columns; ++d)
-        std::memcpy(&elements[static_cast<size_t>(row * columns + d) * bytes],
-                    static_cast<const std::byte*>(view.data) +
-                        offset_of(view, stored.entry, at.h, stored.row, d) * static_cast<int64_t>(bytes),
-                    bytes);
-    }
-    return elements;
-  }
-
-  const Case* case_ = nullptr;
-  const batch::Call* call_ = nullptr;
-};
-
 TEST(BatchOfGradients, LaysOutWhatLaidOutDoes) {
   std::vector<Case> cases = passes(90, 300);
   for (const auto& change :
        {std::function<void(Case&, uint64_t)>(remap), {[](Case& c, uint64_t n) { c = laid_oddly(c, n); }}})
     for (Case& c : passes(60, 200, change)) cases.push_back(std::move(c));
-  Looks looks;
+  Looks looks(OracleTarget::kBackward);
   FakeBatchTarget device(looks);
-  std::vector<Assumption> assumptions;
   std::map<std::string, int> seen;
   for (const Case& c : cases) {
-    std::string why;
-    std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
-    ASSERT_TRUE(call) << why;
-    batch::Result result;
-    ASSERT_EQ(device.plan({&*call, 1}, {&result, 1}), "");
-    ASSERT_TRUE(batch::add_plan(c, result.plan, documented(), &*call, &assumptions, &why)) << why;
-    looks.look_at(c, *call);
-    ASSERT_EQ(device.run({&*call, 1}, {&result, 1}), "");
+    const batch::Call call = looks.look(c, device);
     if (HasFailure()) FAIL() << describe(c);
     seen["packed queries"] += c.problem.packed_q.has_value();
     seen["dLSE"] += is_present(c, TensorId::kDlse);
@@ -165,7 +87,7 @@ TEST(BatchOfGradients, LaysOutWhatLaidOutDoes) {
     seen["planted in dO"] +=
         std::ranges::any_of(c.planted, [](const Planted& x) { return x.tensor == TensorId::kDout; });
     seen["repeated dO"] += c.dout_repeated != Repeated{};
-    seen["spread"] += (call->spread >> batch::kDout) != 0;
+    seen["spread"] += (call.spread >> batch::kDout) != 0;
     seen["dbias"] += is_present(c, TensorId::kDbias);
     seen["keys of blocks"] += has_key_blocks(c.problem);
     seen["keys of blocks, with lengths"] += has_key_blocks(c.problem) && c.problem.key_lengths;
@@ -288,20 +210,8 @@ TEST(BatchOfGradients, DoubtsAnUnwrittenGradientAsATrialDoes) {
 
 // Values, bounds, rules and states are those of the CPU's oracle on the inputs that the kernel got.
 TEST(BatchOfGradients, EvaluatesWhatTheCpuDoes) {
-  class Keeps : public OracleTarget {
-   public:
-    Keeps() : OracleTarget(nullptr, kBackward) {}
-    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
-                 const attn_env& env, int stream) override {
-      due = backward().evaluate(p, t, plan, documented(), {}, true);
-      return OracleTarget::run(stage, p, t, plan, env, stream);
-    }
-    Reference due;
-  };
-  Keeps keeps;
+  Keeps keeps(OracleTarget::kBackward);
   FakeBatchTarget device(keeps);
-  std::string why;
-  std::vector<Assumption> assumptions;
   const auto with_sinks = [](Case& c, uint64_t) {
     c.problem.features |= ATTN_FEATURE_DSINK;
     c.problem.sink = Sink{.kind = SinkKind::kAbove};
@@ -312,16 +222,8 @@ TEST(BatchOfGradients, EvaluatesWhatTheCpuDoes) {
   for (Case& c : passes(30, 60, give_blocks)) cases.push_back(std::move(c));
   int absent = 0;
   for (const Case& c : cases) {
-    std::optional<batch::Call> call = batch::prepare(c, ATTN_CPU, &why);
-    batch::Result result;
-    ASSERT_EQ(device.plan({&*call, 1}, {&result, 1}), "");
-    ASSERT_TRUE(batch::add_plan(c, result.plan, documented(), &*call, &assumptions, &why)) << why;
-    call->readback_at = 0, call->readback_all = 1;
-    ASSERT_EQ(device.run({&*call, 1}, {&result, 1}), "");
-    const auto given = batch::given_run(c, *call, result, {}, device.readback());
-    ASSERT_TRUE(given) << describe(c);
-    EXPECT_EQ(compare(call->problem, given->run.reference, keeps.due).difference, "") << describe(c);
-    absent += call->packed_q != 0 && is_present(c, TensorId::kDsink) &&
+    const batch::Call call = keeps.compare_with(c, device);
+    absent += call.packed_q != 0 && is_present(c, TensorId::kDsink) &&
               std::ranges::count(keeps.due.state, RowState::kAbsent) > 0;
   }
   EXPECT_GT(absent, 3);

@@ -336,15 +336,36 @@ TEST(Aims, IncludeTheUsualTileIfThePlanHasAnUnusualOne) {
   }
 }
 
-TEST(Aims, GiveACaseOnAGpuMoreWorkUnlessItIsGiven) {
-  class OnAGpu : public FakeTarget {
-   public:
-    OnAGpu() : info_(FakeTarget::info()) { info_.backend = ATTN_CUDA; }
-    const KernelInfo& info() const override { return info_; }
+class OnAGpu : public FakeTarget {
+ public:
+  explicit OnAGpu(uint64_t features = 0) : info_(FakeTarget::info()) {
+    info_.backend = ATTN_CUDA;
+    info_.features |= features;
+  }
+  const KernelInfo& info() const override { return info_; }
 
-   private:
-    KernelInfo info_;
-  };
+ private:
+  KernelInfo info_;
+};
+
+// A kernel without a forward pass has no long rows, but its cases are judged in batches, too.
+TEST(Aims, OfBatchesAreFewFarRowsForEachKernel) {
+  CheckOptions batches = few(1), short_rows = few(1);
+  batches.batch = short_rows.batch = 64;
+  short_rows.device_work = 0;
+  FakeTarget cpu;
+  EXPECT_FALSE(config_for(cpu, batches).in_batches);
+  for (const uint64_t features : {uint64_t{0}, ATTN_FEATURE_SELECTED | ATTN_FEATURE_NO_FORWARD}) {
+    OnAGpu gpu(features);
+    const GeneratorConfig config = config_for(gpu, batches);
+    EXPECT_TRUE(config.in_batches);
+    EXPECT_EQ(config.device_work, features == 0 ? kDeviceWork : 0);
+    EXPECT_FALSE(config_for(gpu, few(1)).in_batches);
+    EXPECT_FALSE(config_for(gpu, short_rows).in_batches) << "its cases are those of a check without batches";
+  }
+}
+
+TEST(Aims, GiveACaseOnAGpuMoreWorkUnlessItIsGiven) {
   OnAGpu gpu;
   FakeTarget cpu;
   CheckOptions given = few(1);

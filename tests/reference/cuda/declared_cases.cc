@@ -6,6 +6,7 @@
 
 #include "reference/merge.h"
 #include "reference/numbers/formats.h"
+#include "reference/selected.h"
 #include "tests/reference/legal_kernels/declared.h"
 #include "tests/reference/legal_kernels/legal_cases.h"
 
@@ -187,6 +188,31 @@ struct KeyBlocks {
   std::vector<int64_t> lengths;
 };
 
+// The same call over listed blocks: short lists with repeats, -1, and blocks behind the last key.
+struct Lists {
+  attn_problem problem;
+  attn_tensors tensors;
+
+  Lists(const attn_problem& of, const attn_tensors& with, uint64_t seed) : problem(of), tensors(with) {
+    Random random(seed ^ 0x115);
+    attn_problem& p = problem;
+    p.features |= ATTN_FEATURE_SELECTED;
+    p.window_left = p.window_right = -1, p.has_mask = 0, p.bias_dtype = ATTN_NONE, p.num_splits = 0;
+    p.block = 1 + random.below(random.below(2) == 0 ? 3 : 40), p.select = 1 + random.below(8);
+    const int64_t lists = p.batch * p.heads_kv * p.seq_q;
+    for (int64_t n = 0; n < lists * p.select; ++n)
+      numbers.push_back(static_cast<int32_t>(random.below(p.seq_k / p.block + 3) - 1));
+    tensors.indices = {numbers.data(), {p.heads_kv * p.seq_q * p.select, p.seq_q * p.select, p.select, 1}};
+    if (p.index_dtype == ATTN_INDEX_32) return;
+    wide.assign(numbers.begin(), numbers.end());
+    tensors.indices.data = wide.data();
+  }
+
+ private:
+  std::vector<int32_t> numbers;
+  std::vector<int64_t> wide;
+};
+
 // The same call with V as K's first columns.
 struct Latent {
   attn_problem problem;
@@ -270,7 +296,10 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
         ++tally.not_for_it;
         return;
       }
-      const Reference host = evaluate(problem, tensors, c.plan, calibration, sample);
+      const bool lists = (problem.features & ATTN_FEATURE_SELECTED) != 0;
+      const Reference host =
+          (lists ? evaluate_selected : evaluate)(problem, tensors, c.plan, calibration, sample, true);
+      tally.lists += lists;
       tally.add("case " + std::to_string(number) + as, host, compare(problem, *fast, host));
     };
     hold("", c.problem, c.tensors());
@@ -285,6 +314,12 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (number % 4 == 3) {
       const Packed packed(&c, &random);
       hold(", with packed entries", packed.problem, packed.tensors);
+      const Lists lists(packed.problem, packed.tensors, number);
+      hold(", with packed lists", lists.problem, lists.tensors);
+    }
+    if (number % 4 == 1) {
+      const Lists lists(c.problem, c.tensors(), number);
+      hold(", with lists", lists.problem, lists.tensors);
     }
     if (number % 8 == 5) {
       const Paged paged(&c, &random);

@@ -12,6 +12,7 @@
 #include "reference/cuda/cuda_oracle.h"
 #include "reference/gradients/gradients.h"
 #include "reference/merge.h"
+#include "reference/selected.h"
 #include "tests/reference/cuda/declared_cases.h"
 #include "tests/reference/support.h"
 
@@ -28,6 +29,7 @@ TEST(CudaOracle, AgreesWithTheHosts) {
     EXPECT_TRUE(tally.say()) << tally.first;
     EXPECT_EQ(tally.not_for_it, 0);
     EXPECT_GT(tally.rows, 5 * cases);
+    EXPECT_GT(tally.lists, cases / 3);
   }
 }
 
@@ -170,7 +172,7 @@ TEST(CudaOracle, LeavesSmallProblemsToTheHost) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why);
   ASSERT_NE(oracle, nullptr) << why;
-  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 45);
+  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 49);
 }
 
 TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
@@ -191,17 +193,21 @@ TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
   int operations = 0;
   for (int n = 0; n < 64; ++n) {
     const uint64_t bit = uint64_t{1} << n;
-    constexpr uint64_t kOfLists = ATTN_FEATURE_SELECTED_BACKWARD, kKnown = kForward | ATTN_FEATURE_KEY_STEP |
-                                                                           ATTN_FEATURE_MERGE |
-                                                                           ATTN_FEATURE_BACKWARD | kOfLists;
+    constexpr uint64_t kOfLists = ATTN_FEATURE_SELECTED_BACKWARD, kLists = ATTN_FEATURE_SELECTED,
+                       kKnown = kForward | ATTN_FEATURE_KEY_STEP | ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD |
+                                kOfLists | kLists;
     if ((bit & kKnown) == 0) refuses(bit, bit), operations += (bit & kOperations) != 0;
     if ((bit & kMergeKnows.bits) == 0) refuses(bit | ATTN_FEATURE_MERGE, bit);
     if ((bit & (ATTN_FEATURE_MERGE | kOfLists)) == 0 && (bit & kGradientsKnow.bits) == 0)
       refuses(bit | ATTN_FEATURE_BACKWARD, bit);
     if ((bit & ATTN_FEATURE_MERGE) == 0 && (bit & kSelectedGradientsKnow.bits) == 0)
       refuses(bit | kOfLists, bit);
+    if ((bit & (ATTN_FEATURE_MERGE | ATTN_FEATURE_BACKWARD | kOfLists)) == 0 &&
+        (bit & kSelectedKnows.bits) == 0)
+      refuses(bit | kLists, bit);
   }
-  EXPECT_EQ(operations, std::popcount(kOperations) - 3) << "all but the merge and the backward passes";
+  EXPECT_EQ(operations, std::popcount(kOperations) - 4)
+      << "all but the merge, the backward passes and listed blocks";
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void spread(const DrawContext& context, Case& c, TensorId t, int64_t by) {
   const TensorLayout before = layout;
   layout.spread = by;
   const auto g = geometry(c, t);
-  const bool slow = context.config.device_work > 0 && g && blocks_of(*g) > kMostFarBlocks;
+  const bool slow = context.config.in_batches && g && blocks_of(*g) > kMostFarBlocks;
   if (!g || g->span_bytes < by * g->element_bytes || (slow && !context.rng.percent(kPercentOfMoreFarBlocks)))
     layout = before;
 }

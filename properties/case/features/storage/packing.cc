@@ -93,7 +93,7 @@ void shorten_keys(Problem& p, int64_t most) {
 // as a batch has room for.
 void draw_far_rows(const DrawContext& context, Case& c) {
   Rng& rng = context.rng;
-  const bool few = context.config.device_work > 0 && !rng.percent(kPercentOfMoreFarBlocks);
+  const bool few = context.config.in_batches && !rng.percent(kPercentOfMoreFarBlocks);
   const int64_t most_rows = few ? kMostFarBlocks - kMostSlack : 512;
   Problem& p = c.problem;
   const bool queries = p.packed_q && (!p.packed_k || rng.percent(40));
@@ -167,7 +167,7 @@ void draw_packing(const DrawContext& context, Case& c) {
   draw_lengths_within(rng, p);
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
-  if (rng.percent(context.config.device_work > 0 ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(context, c);
+  if (rng.percent(context.config.in_batches ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(context, c);
 }
 
 // Moves the length of one entry, or the slack.

@@ -170,7 +170,7 @@ void draw(const DrawContext& context, Case& c) {
   p.index_dtype = narrow && rng.percent(65) ? ATTN_INDEX_32 : ATTN_INDEX_64;
   c.once.k.batch = c.once.v.batch = false;
   // A batch on a GPU has no memory for many pages that lie far apart (packing.cc).
-  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.device_work > 0 ? 1 : kFarPercent);
+  draw_pools(rng, TensorId::kK, TensorId::kV, c, context.config.in_batches ? 1 : kFarPercent);
   draw_table(rng, TensorId::kBlockTable, c);
   align_within(context, p);
   std::erase_if(c.planted, [&](const Planted& x) { return x.b >= p.batch; });
