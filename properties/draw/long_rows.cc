@@ -33,12 +33,12 @@ int64_t long_keys(Rng& rng, int64_t tile) {
 
 void draw_columns(Rng& rng, Problem& p) {
   const int64_t any = rng.range(1, 256);
-  p.dim_qk = rng.weighted<int64_t>({{24, 64}, {22, 128}, {24, 256}, {10, 192}, {4, 80}, {4, 96}, {12, any}});
+  p.dim_qk = rng.weighted<int64_t>({{22, 64}, {20, 128}, {34, 256}, {8, 192}, {3, 80}, {3, 96}, {10, any}});
   p.dim_v = p.dim_qk == 192 && rng.coin() ? 128 : p.dim_qk;
 }
 
 void draw_heads(Rng& rng, Problem& p) {
-  const int64_t low = rng.weighted<int64_t>({{28, 1}, {10, 2}, {12, 4}, {18, 8}, {16, 16}, {10, 32}, {6, 64}});
+  const int64_t low = rng.weighted<int64_t>({{24, 1}, {9, 2}, {11, 4}, {17, 8}, {20, 16}, {12, 32}, {7, 64}});
   const int64_t heads = low < 64 && rng.percent(25) ? rng.range(low, 2 * low - 1) : low;
   const int64_t group =
       std::min(rng.weighted<int64_t>({{35, 1}, {13, 2}, {20, 4}, {15, 8}, {17, heads}}), heads);
@@ -53,7 +53,7 @@ int64_t pairs(const Problem& p) { return p.batch * p.heads_q * p.seq_q * p.seq_k
 // Reduces one number, mostly that of heads: few bugs need all heads of a case that has several.
 void give_up_some(Rng& rng, int64_t least_keys, Problem& p) {
   const int64_t group = p.heads_q / p.heads_kv;
-  switch (rng.weighted<int>({{60, 0}, {15, 1}, {15, 2}, {10, 3}})) {
+  switch (rng.weighted<int>({{70, 0}, {10, 1}, {10, 2}, {10, 3}})) {
     case 0:
       if (p.heads_kv > 1) p.heads_kv = (p.heads_kv + 1) / 2;
       p.heads_q = p.heads_kv * group;
@@ -79,8 +79,8 @@ void draw_rest(const GeneratorConfig& config, Rng& rng, Problem& p) {
                              1);
   };
   const auto queries = [&] {
-    const int64_t few = rng.range(2, 8), some = rng.range(9, 64), tiles = rng.range(65, 300);
-    p.seq_q = std::min(rng.weighted<int64_t>({{34, 1}, {28, few}, {18, some}, {14, tiles}, {6, p.seq_k}}),
+    const int64_t few = rng.range(3, 8), some = rng.range(9, 64), tiles = rng.range(65, 300);
+    p.seq_q = std::min(rng.weighted<int64_t>({{28, 1}, {34, few}, {18, some}, {14, tiles}, {6, p.seq_k}}),
                        left(config.elements));
   };
   const auto entries = [&] {

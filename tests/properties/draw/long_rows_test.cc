@@ -60,7 +60,7 @@ TEST(LongRows, HaveEveryLengthTogetherWithEverythingElse) {
       {"2,048 keys, packed entries", 2,
        [](const Case&, const Problem& p) { return p.seq_k >= 2048 && p.packed_k; }},
       {"2,048 keys, pages", 4, [](const Case&, const Problem& p) { return p.seq_k >= 2048 && p.paging; }},
-      {"8,192 keys, 256 columns", 6,
+      {"8,192 keys, 256 columns", 9,
        [](const Case&, const Problem& p) { return p.seq_k >= 8192 && p.dim_qk >= 256; }},
       {"8,192 keys, 16 heads", 6,
        [](const Case&, const Problem& p) { return p.seq_k >= 8192 && p.heads_q >= 16; }},
@@ -68,7 +68,7 @@ TEST(LongRows, HaveEveryLengthTogetherWithEverythingElse) {
        [](const Case&, const Problem& p) { return p.seq_k >= 8192 && p.num_splits >= 64; }},
       {"8,192 keys, lengths of two entries", 1.4,
        [](const Case&, const Problem& p) { return p.seq_k >= 8192 && p.batch >= 2 && p.key_lengths; }},
-      {"8,192 keys, 256 columns, 4 queries, bf16", 0.5,
+      {"8,192 keys, 256 columns, 4 queries, bf16", 1.4,
        [](const Case&, const Problem& p) {
          return p.seq_k >= 8192 && p.dim_qk >= 256 && p.seq_q >= 4 && p.dtype == ATTN_BF16;
        }},
