@@ -35,11 +35,17 @@ std::string sequences_not_judged(const TargetStats& stats) {
   const std::string leave = "; leave out --sequences to judge cases only";
   if (s.judged.empty())
     return "of " + std::to_string(s.sequences) + " sequences of calls, no call was judged" + leave;
+  uint64_t asked = 0, judged = 0;
   for (const auto& [operation, n] : s.asked) {
-    if (s.sequences >= kFewest && !s.judged.contains(operation))
-      return "in sequences of calls, nothing was judged of the operation " + operation + leave;
+    const auto of = s.judged.find(operation);
+    const uint64_t were = of == s.judged.end() ? 0 : of->second;
+    asked += n, judged += were;
+    if (were == 0 && s.sequences < kFewest) continue;
+    const std::string why = too_few_calls_judged(n, were, "the operation " + operation);
+    if (!why.empty()) return "in sequences of calls, " + why + leave;
   }
-  return "";
+  const std::string why = too_few_calls_judged(asked, judged, "it");
+  return why.empty() ? "" : "in sequences of calls, " + why + leave;
 }
 
 }  // namespace
