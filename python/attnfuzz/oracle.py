@@ -10,6 +10,8 @@ q (batch, heads, seq_q, dim), k and v (batch, heads_kv, seq_k, dim): NumPy, torc
 """
 
 import ctypes
+import sys
+import warnings
 from dataclasses import replace
 
 from attnfuzz import contract as c
@@ -23,7 +25,12 @@ _library = None
 
 class _Expected(ctypes.Structure):
     _fields_ = [("value", ctypes.c_void_p), ("bound", ctypes.c_void_p), ("got", ctypes.c_void_p),
-                ("ratio", ctypes.c_void_p)]
+                ("ratio", ctypes.c_void_p), ("rows", ctypes.c_void_p)]
+
+
+class NotJudged(UserWarning):
+    """A result is within its bounds, but most of its rows have bounds that any result meets. `attnfuzz check` does not count
+    such a case as passed. To make it an error: warnings.simplefilter("error", attnfuzz.NotJudged)."""
 
 
 def _load():
@@ -322,9 +329,10 @@ class _Call:
 
     def ask(self, function, outputs):
         """{name: (value, bound, got, ratio)} of {name: (shape, what was computed or None, its packed entries or None)}, and
-        "assumptions"; an output that is not asked for is None."""
+        "assumptions" and "rows" (all, uninformative, unconstrained); an output that is not asked for is None."""
         import numpy
 
+        rows_of_call = (ctypes.c_int64 * 3)()
         text = ctypes.create_string_buffer(4096)
         answer, structs = {}, []
         for name, output in outputs.items():
@@ -337,7 +345,7 @@ class _Call:
             value, bound, ratio = (numpy.empty(shape, numpy.float64) for _ in range(3))
             answer[name] = (value, bound, got, ratio)
             structs.append(_Expected(value.ctypes.data, bound.ctypes.data, None if rows is None else rows.ctypes.data,
-                                     ratio.ctypes.data))
+                                     ratio.ctypes.data, ctypes.addressof(rows_of_call)))
             self.kept.append(rows)
         status = getattr(_load(), function)(ctypes.byref(self.p), ctypes.byref(self.t), ctypes.byref(self.plan),
                                             self.calibration.encode(), *(one and ctypes.byref(one) for one in structs), text,
@@ -347,7 +355,7 @@ class _Call:
         for name, (value, bound, got, ratio) in answer.items():
             if side := outputs[name][2]:  # a row that belongs to no entry may hold anything
                 answer[name] = (side.packed(value, 0.0), side.packed(bound, float("inf")), got, side.packed(ratio, 0.0))
-        return {**answer, "assumptions": text.value.decode()}
+        return {**answer, "assumptions": text.value.decode(), "rows": tuple(rows_of_call)}
 
 
 def _evaluate(q, k, v, out, lse, **call):
@@ -412,7 +420,25 @@ def _worst(r, names, axes):
                 f"{ratio[at]:.3g}; {bad.sum()} of {bad.size} elements are outside their bound"
                 + (f" ({r['assumptions']})" if r["assumptions"] else ""))
         worst = max(worst, float(ratio.max()))
+    rows, uninformative, unconstrained = r["rows"]
+    if 2 * (uninformative + unconstrained) > rows:  # as in weigh_rows() of properties/judge/trial.cc
+        # One text for all calls: by default Python prints it once for each line of the caller.
+        warnings.warn("nearly any result would pass: most rows have scores too uncertain to judge, or may hold anything",
+                      NotJudged, stacklevel=_outside())
     return worst
+
+
+def _outside():
+    """The stacklevel of the caller outside this package, for a warning of the calling function."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("attnfuzz."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _expect_result(got, what):
+    if got is None:
+        raise ValueError(f"{what} is None: a function that returns nothing, or writes into an argument, has to return it")
 
 
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
@@ -447,10 +473,12 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
                   lse_base="e", lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
                   max_seqlen_q=None, max_seqlen_k=None, block_table=None, key_blocks=None):
-    """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
+    """Raises AssertionError with the worst element if O or the LSE is out of its bound.
 
-    Returns the largest error/bound otherwise. The arguments are those of oracle().
+    Returns the largest error/bound otherwise. The arguments are those of oracle(). An LSE that is None is not judged; an O
+    that is None is a ValueError. If any result would pass in most rows, the warning attnfuzz.NotJudged says so.
     """
+    _expect_result(out, "out")
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
@@ -484,9 +512,10 @@ def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
     """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
 
     `got`: dQ, dK and dV in this order, and dbias and dsink if the call asks for them; or a dict of dq, dk, dv, dbias and
-    dsink. A gradient that is None or missing is not judged. All other arguments are those of gradients(); the dbias of a
+    dsink. A gradient that is None or missing is not judged; if all are, that is a ValueError. Warns as assert_within() does. All other arguments are those of gradients(); the dbias of a
     dict implies dbias_shape.
     """
+    _expect_result(got, "got")
     if isinstance(got, dict) and got.get("dbias") is not None:
         call.setdefault("dbias_shape", getattr(got["dbias"], "shape", None))
     names = gradient_names(**call)
