@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
+#include "properties/judge/trial.h"
 #include "properties/sequences/codec.h"
 
 namespace attnfuzz {
@@ -86,6 +87,9 @@ OpenedCase open_case(const CaseArguments& arguments) {
   r.kernel = library_of_source(r.kernel, arguments.entry, options, ".");
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
+  if (const std::string why = other_operation(r.c, property, *target); !why.empty())
+    throw UserError(arguments.file + ": " + printable(why) +
+                    ": name a kernel that has the operation (--kernel)");
   std::string identity = identity_line(target->info(), options);
   if (const std::string note = expect_peer(*target, property); !note.empty()) identity += "\n" + note;
   const Calibration calibration = calibration_for(target->info(), options);

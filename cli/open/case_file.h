@@ -43,6 +43,8 @@ struct OpenedCase {
   Calibration calibration;
   std::string identity;  // identity_line() and the note of expect_peer()
 };
+// Opens the kernel of a case. Throws UserError if it would run another operation than the one that the case
+// asks for.
 OpenedCase open_case(const CaseArguments& arguments);
 
 }  // namespace attnfuzz
