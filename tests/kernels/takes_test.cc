@@ -32,5 +32,25 @@ TEST(Takes, OnlyAKernelWhoseCallHasAWindowTakesOne) {
   EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
 }
 
+// A batch entry may have fewer keys than seq_k, as it may if it is packed.
+TEST(Takes, KeyLengthsMakeTheAlignmentMatter) {
+  Call call = call_of(16, 64, 1);
+  call.problem.has_key_lengths = 1;
+  call.problem.causal = 1;
+  Takes takes = {
+      .causal = Causal::kEither, .align = ATTN_BOTTOM_RIGHT, .slopes = Slopes::kOfHeads, .page = kAnyPage};
+  EXPECT_EQ(refusal(takes, call), "causal aligned top-left");
+  call.problem.align = ATTN_BOTTOM_RIGHT;
+  EXPECT_EQ(refusal(takes, call), "");
+  takes.align = ATTN_TOP_LEFT;
+  EXPECT_EQ(refusal(takes, call), "causal aligned bottom-right");
+  call.problem.causal = 0;
+  EXPECT_EQ(refusal(takes, call), "");
+  call.problem.has_alibi = 1;
+  EXPECT_EQ(refusal(takes, call), "slopes aligned bottom-right");
+  call.problem.has_key_lengths = 0;
+  EXPECT_EQ(refusal(takes, call), "") << "equal lengths";
+}
+
 }  // namespace
 }  // namespace attn

@@ -159,6 +159,12 @@ struct Takes {
   }
 };
 
+// True if the lengths of queries and keys may differ in some batch entry, so that the alignment of a causal
+// mask, a window or slopes matters.
+inline bool may_be_unequal(const attn_problem& p) {
+  return p.seq_q != p.seq_k || p.ragged || p.has_key_lengths;
+}
+
 // The reason why a problem's sinks or slopes are refused; empty if they are taken. The adapter does not copy
 // them, so the kernel must be able to read their layout.
 inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
@@ -172,7 +178,7 @@ inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   if (takes.slopes == Slopes::kNever) return "slopes";
   if (apart(call.tensors.slopes) || (each != 0 && each != p.heads_q)) return "slopes that do not lie side by side";
   if (each != 0 && takes.slopes == Slopes::kOfHeads) return "slopes of each batch entry";
-  if ((p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
+  if (may_be_unequal(p) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "slopes aligned bottom-right" : "slopes aligned top-left";
   return {};
 }
@@ -210,7 +216,7 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.causal && takes.causal == Causal::kNever) return "a causal mask";
   if (!p.causal && takes.causal == Causal::kOnly) return "no causal mask";
   if (p.ragged && !takes.packed) return "packed sequences";
-  if (p.causal && (p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
+  if (p.causal && may_be_unequal(p) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
   if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
   if (std::string why = refusal_of_heads(takes, call); !why.empty()) return why;
