@@ -32,6 +32,24 @@ TEST(Takes, OnlyAKernelWhoseCallHasAWindowTakesOne) {
   EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
 }
 
+// flash-attention calls a causal mask a window with nothing to the right.
+TEST(Takes, AWindowHasTheDeclaredAlignment) {
+  constexpr Takes takes = {.align = ATTN_BOTTOM_RIGHT, .window = Window::kGiven};
+  static_assert(takes.domain().align == 1 + ATTN_BOTTOM_RIGHT);
+  static_assert(Takes{.align = ATTN_BOTTOM_RIGHT}.domain().align == 0);
+  Call call = call_of(16, 64, 1);
+  call.problem.window_right = 0;
+  EXPECT_EQ(refusal(takes, call), "") << "equal lengths";
+  call.problem.seq_k = 20;
+  EXPECT_EQ(refusal(takes, call), "a window aligned top-left");
+  EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
+  call.problem.align = ATTN_BOTTOM_RIGHT;
+  EXPECT_EQ(refusal(takes, call), "");
+  EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "a window aligned bottom-right");
+  call.problem.window_right = -1;
+  EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
+}
+
 // A batch entry may have fewer keys than seq_k, as it may if it is packed.
 TEST(Takes, KeyLengthsMakeTheAlignmentMatter) {
   Call call = call_of(16, 64, 1);

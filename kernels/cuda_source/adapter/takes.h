@@ -117,7 +117,7 @@ struct Takes {
   bool equal_dims = true;
   bool equal_lengths = false;
   Causal causal = Causal::kNever;
-  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, if lengths differ
+  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, the window and slopes, if lengths differ
   Lse lse = Lse::kNone;
   ScaleRule scale = Scale::kGiven;
   Window window = Window::kNever;
@@ -142,6 +142,10 @@ struct Takes {
   // The kernel's products are tensor-core products of Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
 
+  // True if some problem has a causal mask, a window or slopes.
+  constexpr bool has_diagonal() const {
+    return causal != Causal::kNever || window != Window::kNever || slopes != Slopes::kNever;
+  }
   constexpr attn_domain domain() const {
     attn_domain d = {};
     d.size = sizeof d;
@@ -152,7 +156,7 @@ struct Takes {
     d.equal_lengths = equal_lengths;
     d.equal_dims = equal_dims;
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
-    d.align = causal == Causal::kNever && slopes == Slopes::kNever ? 0 : 1 + align;
+    d.align = has_diagonal() ? 1 + align : 0;
     d.lse = lse == Lse::kNone ? 1 : 0;
     d.usual_scale = scale == Scale::kOwn;  // also for a constant scale: Q is multiplied by the rest
     return d;
@@ -218,7 +222,10 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.ragged && !takes.packed) return "packed sequences";
   if (p.causal && may_be_unequal(p) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
-  if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
+  const bool window = p.window_left >= 0 || p.window_right >= 0;
+  if (window && takes.window == Window::kNever) return "a window";
+  if (window && may_be_unequal(p) && p.align != takes.align)
+    return takes.align == ATTN_TOP_LEFT ? "a window aligned bottom-right" : "a window aligned top-left";
   if (std::string why = refusal_of_heads(takes, call); !why.empty()) return why;
   if (p.softcap != 0) return "a softcap";
   if (p.bias_dtype != ATTN_NONE) return "a bias";
