@@ -140,6 +140,7 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   const KernelInfo& kernel = target.info();
   if (arguments.verbose && !r.build_hash.empty() && r.build_hash != kernel.build.hash)
     print("  note: the file was made with build " + r.build_hash.substr(0, 12) + " of this kernel\n");
+  print(fit_variant(r, path, kernel));
   expect_bytes_of(r, path, target);
   const Calibration calibration = calibration_for(kernel, options);
   Verdict verdict = judge_as_it_is(r.c, property, target, calibration);

@@ -56,6 +56,12 @@ for kernel in merge nsa; do
   said=$("$attnfuzz" explain "$seed" --kernel $kernel --allow-stale 2>&1)
   [ $? -eq 2 ] && grep -qF "name a kernel that has the operation" <<<"$said" || { echo "explain of a forward case on $kernel: $said"; bad=1; }
 done
+# A kernel of one variant takes a file that names none. Variant 1, if the file names it, is refused.
+echo '{"format": 1}' >"$out/least.case.json" && echo '{"format": 1, "env": {"variant": 1}}' >"$out/first.case.json"
+said=$("$attnfuzz" replay "$out/least.case.json" --kernel "$mine" --allow-stale 2>&1)
+[ $? -eq 0 ] && grep -qF "names no variant, and mine has no variant 1: it chooses" <<<"$said" || { echo "replay of the least case: $said"; bad=1; }
+said=$("$attnfuzz" replay "$out/first.case.json" --kernel "$mine" --allow-stale 2>&1)
+[ $? -eq 1 ] && grep -qF "variant 1 is not one of 0..0" <<<"$said" || { echo "replay of variant 1: $said"; bad=1; }
 # No case or no property is left.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"
