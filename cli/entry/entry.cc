@@ -82,6 +82,33 @@ void expect_pages_that_can_be_said(const Entry& entry) {
         "'page = 16'");
 }
 
+// Throws UserError if --takes has a statement that the call makes void.
+void expect_takes_that_count(const Entry& entry) {
+  const auto says = [&](const char* words) { return std::regex_search(entry.takes, std::regex(words)); };
+  const bool one_dim =
+      (!names_in_call(entry, "Dv") && !says("equal_dims\\s*=\\s*false")) || says("equal_dims\\s*=\\s*true");
+  if (one_dim && sets(entry.takes, "dim_v"))
+    throw UserError(
+        "--takes 'dim_v = ...' is for a kernel whose V has a head dimension of its own, and here dim is of Q, "
+        "K and V: name "
+        "Dv in the call, or say --takes 'equal_dims = false'");
+  const bool one_length =
+      (names_in_call(entry, "S") && !names_in_call(entry, "S[qk]") && !says("equal_lengths\\s*=\\s*false")) ||
+      says("equal_lengths\\s*=\\s*true");
+  if (one_length && sets(entry.takes, "seq_k"))
+    throw UserError(
+        "--takes 'seq_k = ...' is for a kernel that takes more or fewer keys than queries, and here seq is of "
+        "both: name Sq "
+        "and Sk in the call instead of S, or say --takes 'equal_lengths = false'");
+  if (sets(entry.takes, "align") && !names_in_call(entry, "(causal|window_left|window_right|slopes)") &&
+      !sets(entry.takes, "(causal|window|slopes)"))
+    throw UserError(
+        "--takes 'align = ...' says where the diagonal of a causal mask, a window or slopes lies, and the call "
+        "names none of "
+        "them: name causal, window_left and window_right, or slopes in the call, or say --takes 'causal = "
+        "Causal::kOnly'");
+}
+
 // Throws UserError that names the part which the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names_in_call(entry, "pages"), table = names_in_call(entry, "block_table");
@@ -176,6 +203,7 @@ void expect_entry(const Entry& entry) {
         "name a library");
   if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
   expect_what_can_be_said(entry);
+  expect_takes_that_count(entry);
   if (entry.call.find_first_of("\n\\;") != std::string::npos ||
       entry.takes.find_first_of("\n\\") != std::string::npos)
     throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");

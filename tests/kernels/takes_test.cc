@@ -32,6 +32,21 @@ TEST(Takes, OnlyAKernelWhoseCallHasAWindowTakesOne) {
   EXPECT_EQ(refusal(Takes{.window = Window::kGiven}, call), "");
 }
 
+TEST(Takes, AnIntegerIsASizeThatStandsForItself) {
+  constexpr Takes takes = {.dim = 64, .batch = 1};
+  static_assert(takes.dim == one_of(64) && takes.batch == one_of(1));
+  EXPECT_EQ(refusal(takes, call_of(16, 64, 1)), "");
+  EXPECT_EQ(refusal(takes, call_of(16, 32, 1)), "a head dimension of 32: it takes 64");
+}
+
+TEST(Takes, KnowsStatementsThatMeanNothing) {
+  static_assert(Takes{}.has_tile() && !Takes{.tile = 0}.has_tile());
+  static_assert(Takes{.align_bytes = 32}.has_alignment() && !Takes{.align_bytes = 24}.has_alignment() &&
+                !Takes{.align_bytes = 0}.has_alignment());
+  static_assert(!Takes{.dim_v = 32}.uses_dim_v() && Takes{.dim_v = 32, .equal_dims = false}.uses_dim_v());
+  static_assert(Takes{.seq_k = 9}.uses_seq_k() && !Takes{.seq_k = 9, .equal_lengths = true}.uses_seq_k());
+}
+
 // flash-attention calls a causal mask a window with nothing to the right.
 TEST(Takes, AWindowHasTheDeclaredAlignment) {
   constexpr Takes takes = {.align = ATTN_BOTTOM_RIGHT, .window = Window::kGiven};

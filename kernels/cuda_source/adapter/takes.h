@@ -6,7 +6,9 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -14,11 +16,17 @@
 
 namespace attn {
 
-// The values that a size may have.
+// The values that a size may have. An integer stands for itself: dim = 64.
 struct Sizes {
   int64_t least = 1, most = int64_t{1} << 40, multiple = 1;
   std::array<int64_t, 12> set = {};  // if `count` is not 0, only the first `count` of these
   int count = 0;
+
+  constexpr Sizes() = default;
+  template <std::integral N>
+    requires(!std::same_as<N, bool>)
+  constexpr Sizes(N only) : set{static_cast<int64_t>(only)}, count(1) {}
+  constexpr bool operator==(const Sizes&) const = default;
 
   constexpr bool take(int64_t n) const {
     for (int i = 0; i < count; ++i) {
@@ -142,6 +150,12 @@ struct Takes {
   // The kernel's products are tensor-core products of Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
 
+  // What a declaration must be, for the adapter's static_asserts: a statement that would be ignored is an
+  // error.
+  constexpr bool has_tile() const { return tile >= 1; }
+  constexpr bool has_alignment() const { return std::has_single_bit(align_bytes); }
+  constexpr bool uses_dim_v() const { return !equal_dims || dim_v == Sizes{}; }
+  constexpr bool uses_seq_k() const { return !equal_lengths || seq_k == Sizes{}; }
   // True if some problem has a causal mask, a window or slopes.
   constexpr bool has_diagonal() const {
     return causal != Causal::kNever || window != Window::kNever || slopes != Slopes::kNever;
