@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "base/printable.h"
@@ -22,27 +23,51 @@ std::set<std::string> reproducers_in(const std::string& folder) {
   return files;
 }
 
+bool is_failure_of(const Reproducer& r, const KernelInfo& kernel) {
+  const std::string named = command_name(kernel);
+  std::error_code other;
+  return r.kind != kWarningKind && (r.kernel == named || std::filesystem::equivalent(r.kernel, named, other));
+}
+
 // The target that judges a file's case: `plain`, or `there` if a sanitizer's build reduced it.
 // nullptr if the file belongs to another kernel, back end or build.
 Target* target_for(const Reproducer& r, Target& plain, const Filing& filing, std::unique_ptr<Target>& there) {
   const KernelInfo& kernel = plain.info();
-  if (r.kind == kWarningKind || r.backend != kernel.backend) return nullptr;  // not a failure
+  if (r.backend != kernel.backend) return nullptr;
   const BuildKind* build_kind = find_build_kind(r.c.build_kind);
   const bool took_over = build_kind != nullptr && build_kind->sanitizer() && more_to_see(kernel, {});
   if (took_over && filing.open_build) there = filing.open_build(build_kind->name);
   if (r.c.build_kind != kernel.build_kind && !there) return nullptr;
   Target& target = there ? *there : plain;
-  const std::string named = command_name(target.info());
-  std::error_code other;
-  return r.kernel == named || std::filesystem::equivalent(r.kernel, named, other) ? &target : nullptr;
+  return is_failure_of(r, target.info()) ? &target : nullptr;
 }
+
+// Failures of the kernel that this check leaves out.
+struct NotTried {
+  int outside = 0, elsewhere = 0;
+  std::map<std::string, int> by_property;
+
+  void add_to(std::vector<std::string>& left_out, const Filing& filing) const {
+    const auto say = [&](int count, const std::string& why) {
+      if (count > 0)
+        left_out.push_back(fmt::format("found before, in {}: {} not tried, {}", filing.folder, count, why));
+    };
+    say(outside, fmt::format("for {} leaves such cases out", !filing.check.finite ? "--domain"
+                                                             : filing.check.terms ? "--domain or --finite"
+                                                                                  : "--finite"));
+    say(elsewhere, "for another back end or build has them (--backend, --build)");
+    for (const auto& [property, count] : by_property)
+      say(count, fmt::format("for this check does not judge by {} (--property)", property));
+  }
+};
 
 }  // namespace
 
 std::string try_found_before(Target& target, const Calibration& calibration, const Filing& filing,
                              Checked& checked) {
   CheckResult& result = checked.result;
-  int tried = 0, outside = 0;
+  int tried = 0;
+  NotTried left;
   for (const std::string& file : reproducers_in(filing.folder)) {
     const auto read = read_reproducer(file);
     const auto not_tried = [&](const std::string& why) {
@@ -55,15 +80,21 @@ std::string try_found_before(Target& target, const Calibration& calibration, con
     const Reproducer& r = std::get<Reproducer>(read);
     std::unique_ptr<Target> there;
     Target* const of = target_for(r, target, filing, there);
-    if (of == nullptr) continue;
+    if (of == nullptr) {
+      left.elsewhere += is_failure_of(r, target.info());
+      continue;
+    }
     const Property* const named = find_property(r.property);
     if (const auto why = illegal(r.c); why || named == nullptr) {
       not_tried(why ? *why : "there is no property '" + printable(r.property, 60) + "'");
       continue;
     }
-    if (std::ranges::find(filing.check.properties, named) == filing.check.properties.end()) continue;
+    if (std::ranges::find(filing.check.properties, named) == filing.check.properties.end()) {
+      ++left.by_property[r.property];
+      continue;
+    }
     if (Case inside = r.c; keep_inside(filing.check, inside), inside != r.c) {
-      ++outside;
+      ++left.outside;
       continue;
     }
     ++tried;
@@ -72,12 +103,7 @@ std::string try_found_before(Target& target, const Calibration& calibration, con
     if (failure.verdict.outcome == Outcome::kFail) result.add(std::move(failure));
     if (!result.failures.empty() && !filing.check.keep_going) break;
   }
-  if (outside > 0)
-    checked.left_out.push_back(fmt::format("found before, in {}: {} not tried, for {} leaves such cases out",
-                                           filing.folder, outside,
-                                           !filing.check.finite ? "--domain"
-                                           : filing.check.terms ? "--domain or --finite"
-                                                                : "--finite"));
+  left.add_to(checked.left_out, filing);
   if (tried == 0) return "";
   return fmt::format("  found before, in {}: {} tried, {}\n", filing.folder, tried,
                      result.failures.empty() ? "none fails" : "one fails still");

@@ -81,6 +81,18 @@ void expect_bytes_of(const Reproducer& r, const std::string& path, Target& targe
   }
 }
 
+// judge(), but refuses a case of an operation that would become a case of another one.
+Verdict judge_as_it_is(const Case& c, const Property& property, Target& target,
+                       const Calibration& calibration) {
+  const std::string why = other_operation(c, property, target);
+  if (why.empty()) return judge(c, property, target, calibration);
+  Verdict refused;
+  refused.property = property.name;
+  refused.outcome = Outcome::kRefused;
+  refused.message = why;
+  return refused;
+}
+
 // Prints a failure in the order of failure.h; for any other verdict, the case and one sentence.
 void tell(const Reproducer& r, const std::string& path, const Verdict& verdict, bool verbose) {
   if (verdict.outcome == Outcome::kFail) {
@@ -128,13 +140,19 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   const KernelInfo& kernel = target.info();
   if (arguments.verbose && !r.build_hash.empty() && r.build_hash != kernel.build.hash)
     print("  note: the file was made with build " + r.build_hash.substr(0, 12) + " of this kernel\n");
+  print(fit_variant(r, path, kernel));
   expect_bytes_of(r, path, target);
   const Calibration calibration = calibration_for(kernel, options);
-  Verdict verdict = judge(r.c, property, target, calibration);
+  Verdict verdict = judge_as_it_is(r.c, property, target, calibration);
   tell_first_bits(r.c, target, verdict);
   tell(r, path, verdict, arguments.verbose);
-  const bool not_judged = verdict.outcome == Outcome::kNotJudged && shown_by_numbers(r.kind);
-  if (not_judged) {
+  // A crash that does not come back shows something even if the numbers cannot be judged; a case that says
+  // nothing of a failure was to be judged.
+  const bool not_judged =
+      verdict.outcome == Outcome::kNotJudged && (r.kind.empty() || shown_by_numbers(r.kind));
+  if (not_judged && r.kind.empty()) {
+    print("  not judged: by this plan's bounds its numbers may be nearly anything, so this is no pass\n");
+  } else if (not_judged) {
     print("  not judged: its file says '" + printable(r.kind) +
           "', and by this plan's bounds its numbers may be nearly anything, so they do not show whether it is "
           "mended\n");

@@ -157,6 +157,7 @@ Exit show(const ReportArguments& arguments) {
   print(fmt::format("  {} finding(s), {} known, {} never seen again, {} failure(s) to reduce\n", n("findings"),
                     n("known"), n("never_again"), n("waiting")));
   print(sequences_text(report.header, report.targets));
+  if (const std::string idle = idle_jobs(report.header); !idle.empty()) emit("  {}\n", idle);
   if (n("not_filed") > 0)
     emit("  {} failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
          n("not_filed"));

@@ -19,6 +19,7 @@
 #include "cli/options/help.h"
 #include "cli/terminal/status_line.h"
 #include "cli/terminal/terminal.h"
+#include "fuzz/check/counts/enough.h"
 #include "properties/case/words.h"
 #include "properties/sequences/draw/draw.h"
 #include "properties/sequences/reduce/chain.h"
@@ -147,23 +148,26 @@ void tell(const Chain& chain, const SessionResult& result, const std::string& wh
   print(text);
 }
 
-// Returns "nothing was judged of splitk, of the operation merge of mine". Empty if at least one call of each
-// kernel, and of each operation that was called, was judged.
+// Returns "nothing was judged of splitk, most calls of the operation merge of mine were not judged: 3 of 40
+// were". Empty if enough calls of each kernel, and of each operation that was called, were judged.
 std::string unjudged(const OpenedKernels& kernels, const Sums& sums) {
   std::vector<std::string> parts;
   for (size_t n = 0; n < kernels.opened.size(); ++n) {
     const std::string name = printable(kernels.opened[n]->info().name);
     std::vector<std::string> operations;
-    bool any = false;
+    CallCount all;
     for (const auto& [call, count] : sums.counts) {
       if (call.first != n) continue;
-      any |= count.judged > 0;
-      if (count.judged == 0) operations.push_back(fmt::format("of the operation {} of {}", call.second, name));
+      all.asked += count.asked, all.judged += count.judged;
+      const std::string why = too_few_calls_judged(count.asked, count.judged,
+                                                   fmt::format("the operation {} of {}", call.second, name));
+      if (!why.empty()) operations.push_back(why);
     }
-    if (!any) operations = {"of " + name};
+    const std::string why = too_few_calls_judged(all.asked, all.judged, name);
+    if (all.judged == 0 || (operations.empty() && !why.empty())) operations = {why};
     parts.insert(parts.end(), operations.begin(), operations.end());
   }
-  return parts.empty() ? "" : fmt::format("nothing was judged {}", fmt::join(parts, ", "));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // Prints the totals. `missing`: what was not judged; if it is not empty, the run does not pass.
@@ -396,9 +400,11 @@ void add_sequence(CLI::App& app, Action& action) {
   for (CLI::Option* drawn : {cases, seed, jobs, out, reduce}) replay->excludes(drawn);
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
-  add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
-             {"all of them passed", "one failed, or no call of a kernel or of one of its operations was judged",
-              kBadUseStatus});
+  add_footer(
+      *command, "attnfuzz sequence cache splitk --cases 1000",
+      {"all of them passed",
+       "one failed, or of a kernel or of one of its operations no call, or less than half of them, was judged",
+       kBadUseStatus});
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };
   });

@@ -1,5 +1,7 @@
 #include "cli/entry/entry.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/printable.h"
 #include "base/subprocess.h"
 #include "cli/entry/entry_project.h"
@@ -27,6 +30,14 @@ std::string identifier(std::string stem) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return stem.empty() || std::isdigit(static_cast<unsigned char>(stem[0])) ? "k_" + stem : stem;
+}
+
+// The folder of the entry's project. Its name has a hash of the source's path: two sources with one file name,
+// of two folders, must not share a library.
+fs::path project_folder(const Entry& entry, const std::string& folder) {
+  const fs::path source = fs::absolute(entry.source).lexically_normal();
+  const uint64_t hash = text_hash(source.string());
+  return fs::path(folder) / fmt::format("{}-{:08x}.attnfuzz", identifier(source.stem()), hash & 0xffffffff);
 }
 
 // A kernel is launched, not called.
@@ -71,6 +82,33 @@ void expect_pages_that_can_be_said(const Entry& entry) {
         "'page = 16'");
 }
 
+// Throws UserError if --takes has a statement that the call makes void.
+void expect_takes_that_count(const Entry& entry) {
+  const auto says = [&](const char* words) { return std::regex_search(entry.takes, std::regex(words)); };
+  const bool one_dim =
+      (!names_in_call(entry, "Dv") && !says("equal_dims\\s*=\\s*false")) || says("equal_dims\\s*=\\s*true");
+  if (one_dim && sets(entry.takes, "dim_v"))
+    throw UserError(
+        "--takes 'dim_v = ...' is for a kernel whose V has a head dimension of its own, and here dim is of Q, "
+        "K and V: name "
+        "Dv in the call, or say --takes 'equal_dims = false'");
+  const bool one_length =
+      (names_in_call(entry, "S") && !names_in_call(entry, "S[qk]") && !says("equal_lengths\\s*=\\s*false")) ||
+      says("equal_lengths\\s*=\\s*true");
+  if (one_length && sets(entry.takes, "seq_k"))
+    throw UserError(
+        "--takes 'seq_k = ...' is for a kernel that takes more or fewer keys than queries, and here seq is of "
+        "both: name Sq "
+        "and Sk in the call instead of S, or say --takes 'equal_lengths = false'");
+  if (sets(entry.takes, "align") && !names_in_call(entry, "(causal|window_left|window_right|slopes)") &&
+      !sets(entry.takes, "(causal|window|slopes)"))
+    throw UserError(
+        "--takes 'align = ...' says where the diagonal of a causal mask, a window or slopes lies, and the call "
+        "names none of "
+        "them: name causal, window_left and window_right, or slopes in the call, or say --takes 'causal = "
+        "Causal::kOnly'");
+}
+
 // Throws UserError that names the part which the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names_in_call(entry, "pages"), table = names_in_call(entry, "block_table");
@@ -87,14 +125,17 @@ void expect_what_can_be_said(const Entry& entry) {
   const bool cu_q = names_in_call(entry, "cu_q"), cu_k = names_in_call(entry, "cu_k");
   expect_pages_that_can_be_said(entry);
   if (cu_q != cu_k && !table)
-    throw UserError(std::string("the call names ") + (cu_q ? "cu_q" : "cu_k") + ": name " + (cu_q ? "cu_k" : "cu_q") +
+    throw UserError(std::string("the call names ") + (cu_q ? "cu_q" : "cu_k") + ": name " +
+                    (cu_q ? "cu_k" : "cu_q") +
                     " as well, for each packed sequence has a number of queries and a number of keys");
   if (!cu_q && (names_in_call(entry, "total_[qk]") || sets(entry.takes, "packed")))
     throw UserError(
-        "total_q, total_k and --takes 'packed = ...' are for a kernel of packed sequences: name cu_q and cu_k in the call");
+        "total_q, total_k and --takes 'packed = ...' are for a kernel of packed sequences: name cu_q and cu_k "
+        "in the call");
   if (cu_q && (names_in_call(entry, "S") || sets(entry.takes, "equal_lengths")))
-    throw UserError("packed sequences have a number of queries and a number of keys each: name Sq and Sk, which no "
-                    "sequence exceeds, instead of S or equal_lengths");
+    throw UserError(
+        "packed sequences have a number of queries and a number of keys each: name Sq and Sk, which no "
+        "sequence exceeds, instead of S or equal_lengths");
   if (cu_q && pages) throw UserError("the call names pages and cu_q: a kernel takes one of them");
   if (sets(entry.takes, "page") && !pages && !table)
     throw UserError(
@@ -151,7 +192,7 @@ bool sets(const std::string& takes, const std::string& field) {
 
 std::string library_path(const Entry& entry, const std::string& folder) {
   const std::string name = identifier(fs::path(entry.source).stem());
-  return (fs::path(folder) / (name + ".attnfuzz") / ("libattn_" + name + "_" + entry.backend + ".so")).string();
+  return (project_folder(entry, folder) / ("libattn_" + name + "_" + entry.backend + ".so")).string();
 }
 
 void expect_entry(const Entry& entry) {
@@ -162,6 +203,7 @@ void expect_entry(const Entry& entry) {
         "name a library");
   if (!fs::is_regular_file(entry.source)) throw UserError(entry.source + " is not there");
   expect_what_can_be_said(entry);
+  expect_takes_that_count(entry);
   if (entry.call.find_first_of("\n\\;") != std::string::npos ||
       entry.takes.find_first_of("\n\\") != std::string::npos)
     throw UserError("--entry is one call, as 'launch(q, k, v, o, B, H, S, D)', --takes one line");
@@ -175,7 +217,7 @@ std::string build_entry(const Entry& entry, const Compiler& compiler, const std:
     throw UserError("--entry builds with the CMake package of attnfuzz, which is not at " +
                     (prefix / "lib/cmake/attnfuzz").string() + ": install it with cmake --install");
   const std::string name = identifier(fs::path(entry.source).stem());
-  const fs::path at = fs::absolute(fs::path(folder) / (name + ".attnfuzz")).lexically_normal();
+  const fs::path at = fs::absolute(project_folder(entry, folder)).lexically_normal();
   fs::create_directories(at);
   for (const auto& [file, text] : project_files(entry, name, at)) write_if_new(at / file, text);
   const fs::path build = at / "build";

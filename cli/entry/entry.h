@@ -46,9 +46,9 @@ void expect_entry(const Entry& entry);
 // The path of the library that build_entry() makes, without the build in its name.
 std::string library_path(const Entry& entry, const std::string& folder);
 
-// Writes a project to `folder`/STEM.attnfuzz, builds it with CMake, `compiler` and the package of
-// this installation, and returns the library's path, without the build in its name. Throws
-// UserError with the compiler's message, or if there is no call.
+// Writes a project to `folder`/STEM-HASH.attnfuzz (HASH: of the source's path), builds it with CMake,
+// `compiler` and the package of this installation, and returns the library's path, without the build in its
+// name. Throws UserError with the compiler's message, or if there is no call.
 std::string build_entry(const Entry& entry, const Compiler& compiler, const std::string& folder);
 
 }  // namespace attnfuzz

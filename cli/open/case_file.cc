@@ -1,10 +1,14 @@
 #include "cli/open/case_file.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <utility>
 
 #include "base/printable.h"
 #include "cli/open/open_kernel.h"
 #include "cli/options/help.h"
+#include "properties/judge/trial.h"
 #include "properties/sequences/session/codec.h"
 
 namespace attnfuzz {
@@ -54,6 +58,17 @@ TargetOptions for_file(TargetOptions options, const Reproducer& file) {
   return options;
 }
 
+std::string fit_variant(Reproducer& r, const std::string& path, const KernelInfo& kernel) {
+  if (r.c.env.variant <= static_cast<int32_t>(kernel.variants.size())) return "";
+  const Json file = json_of(file_text(path));
+  const Json& of_case = file.contains("case") ? file.at("case") : file;
+  if (of_case.contains("env") && of_case.at("env").contains("variant")) return "";  // the kernel refuses it
+  const int32_t lacking = std::exchange(r.c.env.variant, 0);
+  return fmt::format(
+      "  note: {} names no variant, and {} has no variant {}: it chooses (\"env\": {{\"variant\": 0}})\n",
+      printable(path), printable(kernel.name), lacking);
+}
+
 void add_kernel_option(CLI::App& app, std::string& kernel) {
   app.add_option("--kernel", kernel,
                  "another kernel than the file's, by name, by path, or a CUDA source (mine.cu)");
@@ -86,6 +101,10 @@ OpenedCase open_case(const CaseArguments& arguments) {
   r.kernel = library_of_source(r.kernel, arguments.entry, options, ".");
   const Property& property = property_named(r.property);
   std::unique_ptr<Target> target = open(library_of(r.kernel, options), options);
+  if (const std::string note = fit_variant(r, arguments.file, target->info()); !note.empty()) print(note);
+  if (const std::string why = other_operation(r.c, property, *target); !why.empty())
+    throw UserError(arguments.file + ": " + printable(why) +
+                    ": name a kernel that has the operation (--kernel)");
   std::string identity = identity_line(target->info(), options);
   if (const std::string note = expect_peer(*target, property); !note.empty()) identity += "\n" + note;
   const Calibration calibration = calibration_for(target->info(), options);

@@ -25,6 +25,10 @@ std::string trusted_peer(const Reproducer& r, const std::string& path, const std
 // Fills in options that were not given with those of the file.
 TargetOptions for_file(TargetOptions options, const Reproducer& file);
 
+// Lets the kernel choose its variant (0) if the file names none and the kernel lacks the default, variant 1.
+// Returns a note for the user; empty if nothing changed.
+std::string fit_variant(Reproducer& r, const std::string& path, const KernelInfo& kernel);
+
 struct CaseArguments {
   std::string file, kernel;
   EntryOptions entry;  // of a kernel that is a CUDA source
@@ -43,6 +47,8 @@ struct OpenedCase {
   Calibration calibration;
   std::string identity;  // identity_line() and the note of expect_peer()
 };
+// Opens the kernel of a case. Throws UserError if it would run another operation than the one that the case
+// asks for.
 OpenedCase open_case(const CaseArguments& arguments);
 
 }  // namespace attnfuzz

@@ -85,7 +85,11 @@ Report read_report(const std::string& dir) {
     report.never_again = std::move(file.never_again);
   });
   attempt(report, [&] { report.coverage = read_coverage(report.dir); });
-  attempt(report, [&] { report.seeded_bugs = read_seeded_bugs(report.dir); });
+  attempt(report, [&] {
+    report.seeded_bugs = read_seeded_bugs(report.dir);
+    std::ranges::move(lost_parts(report.dir, report.header, report.seeded_bugs),
+                      std::back_inserter(report.problems));
+  });
   attempt(report, [&] { report.warnings = read_warnings(report.dir, &report.problems); });
   attempt(report, [&] { report.waiting = waiting_failures(report.dir); });
   attempt(report, [&] {

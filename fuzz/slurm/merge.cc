@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 
 #include "base/files.h"
+#include "fuzz/campaign/store/campaign_status.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/finding_list.h"
 
@@ -20,6 +22,7 @@ struct Task {
   FindingsFile findings;
   std::vector<SeededBugResult> seeded_bugs;
   std::vector<int> shards;
+  std::vector<std::string> lost;  // lost_parts()
 };
 
 Task read_task(const std::string& dir) {
@@ -35,6 +38,7 @@ Task read_task(const std::string& dir) {
   task.shards = shards_of(dir);
   for (const int n : task.shards) read_stats(dir, n);  // throws before anything is written
   read_crashes(dir);                                   // throws if one is cut short
+  task.lost = lost_parts(dir, task.header, task.seeded_bugs);
   return task;
 }
 
@@ -68,7 +72,10 @@ class Merge {
     const int first_session = static_cast<int>(header_.sessions.size());
     if (first_session == 0) header_ = base_of(task.header);
     for (const TargetRecord& target : task.header.targets) add_target(task, target);
+    left_out.insert(left_out.end(), task.lost.begin(), task.lost.end());
+    const std::map<int, int> shards = renumbered(task);
     for (Session session : task.header.sessions) {
+      for (int& n : session.shards) n = shards.at(n);
       session.notes.insert(session.notes.begin(),
                            "in " + task.dir + ", seed " + std::to_string(task.header.seed));
       header_.sessions.push_back(std::move(session));
@@ -78,8 +85,8 @@ class Merge {
       seeded_bug.session += first_session;
       seeded_bugs_.push_back(std::move(seeded_bug));
     }
-    for (const int n : task.shards)
-      copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), shards_++), left_out);
+    for (const auto& [n, to] : shards)
+      copy_missing(shard_dir(task.dir, n), shard_dir(to_.string(), to), left_out);
     for (const char* folder : {"corpus", "findings", "never_again", "canary", "crashing", "suspicious"})
       copy_missing(fs::path(task.dir) / folder, to_ / folder, left_out);
     try {
@@ -104,6 +111,18 @@ class Merge {
   }
 
  private:
+  // The new number of each shard of a task. One that is lost has a number as well, so that its loss still
+  // shows.
+  std::map<int, int> renumbered(const Task& task) {
+    std::map<int, int> numbers;
+    for (const int n : task.shards) numbers.emplace(n, 0);
+    for (const Session& session : task.header.sessions) {
+      for (const int n : session.shards) numbers.emplace(n, 0);
+    }
+    for (auto& [n, to] : numbers) to = shards_++;
+    return numbers;
+  }
+
   static CampaignHeader base_of(CampaignHeader header) {
     header.targets.clear();
     header.sessions.clear();

@@ -55,6 +55,16 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
   return true;
 }
 
+std::string other_operation(Case c, const Property& property, const Target& target) {
+  const Operation& asked = operation_of(c.problem.features);
+  std::string why;
+  if (!adapted(c, property, target, &why)) return "";  // judge() says why
+  const Operation& ran = operation_of(c.problem.features);
+  if (&ran == &asked) return "";
+  return std::string("the case asks for the operation ") + asked.name + ", and by " + property.name + " " +
+         target.info().name + " would run a case of " + ran.name + " instead";
+}
+
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration) {
   std::string why;
   if (!adapted(c, property, target, &why)) {

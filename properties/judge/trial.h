@@ -63,6 +63,10 @@ void keep_known(const Property& property, Case& c);
 // Property::adapt(). If the tensors lie as the domain declares, they still do so afterwards.
 bool adapted(Case& c, const Property& property, const Target& target, std::string* why);
 
+// Why judge() would run another operation than the one that the case asks for; empty if it would not. A drawn
+// case may become any operation that the kernel has, but the case of a file is that one case.
+std::string other_operation(Case c, const Property& property, const Target& target);
+
 // Notes how many rows a call has, and how many of them the oracle could hardly bound.
 void note_rows(const Problem& p, const Reference& reference, Verdict& v);
 

@@ -34,10 +34,10 @@ from attnfuzz.domain import Domain, at_least, at_most, multiple
 from attnfuzz.errors import Errors
 from attnfuzz.judge import Failed, check, judge
 from attnfuzz.masks import entries, gather, key_counts, one_mask, pack, paged, place_rows, unpack
-from attnfuzz.oracle import assert_gradients_within, assert_within, gradients, oracle
+from attnfuzz.oracle import NotJudged, assert_gradients_within, assert_within, gradients, oracle
 from attnfuzz.tensor import as_float32
 
-__all__ = ["Case", "Domain", "Errors", "Failed", "Setup", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
+__all__ = ["Case", "Domain", "Errors", "Failed", "NotJudged", "Setup", "Unsupported", "as_float32", "assert_gradients_within", "assert_within", "at_least",
            "at_most", "cache", "cases", "check", "compiling", "entries", "gather", "gradients", "harness", "judge", "key_counts", "known", "multiple", "one_mask",
            "oracle", "pack", "paged", "place_rows", "shows_known", "target", "unpack"]
 

@@ -166,6 +166,8 @@ class Case:
     def _refuse_missing(self, out):
         """Raises ValueError if `out` lacks a gradient that the case asks for. None in its place is enough."""
         names = gradient_names(self.p.dbias_shape, self.sink)
+        if out is None:
+            raise ValueError(f"out is None: the function has to return {', '.join(names)}")
         given = out if isinstance(out, dict) else names[:len(out)]
         if missing := [name for name in names if name not in given]:
             raise ValueError(f"the case asks for {', '.join(names)}: give {missing[0]} too, or None to leave it out")
@@ -175,6 +177,7 @@ class Case:
 
     def assert_within(self, out, lse=None, **how):
         """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
+        If the case asks for an LSE (p.want_lse), one that is missing is a ValueError; lse=False leaves it out.
         For a backward pass `out` has the gradients in the form that attnfuzz.assert_gradients_within() takes: dQ, dK and dV, and
         dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A missing gradient is a
         ValueError; None leaves a gradient out."""
@@ -183,7 +186,9 @@ class Case:
             if self.operation == "backward":
                 self._refuse_missing(out)
                 return assert_gradients_within(out, *self._backward(how), **self._gradients(), **self._arguments(), **how)
-            return assert_within(out, lse, self.q, self.k, self.v, **self._arguments(), **how)
+            if lse is None and out is not None and self.p.want_lse:
+                raise ValueError("the case asks for an LSE (p.want_lse): give it too, or lse=False to leave it out")
+            return assert_within(out, None if lse is False else lse, self.q, self.k, self.v, **self._arguments(), **how)
         except AssertionError as e:
             raise AssertionError(f"{e}\n  case: {self.words}") from None
 

@@ -9,12 +9,14 @@ q (batch, heads, seq_q, dim), k and v (batch, heads_kv, seq_k, dim): NumPy, torc
 (in NumPy as ml_dtypes.bfloat16) or f32, wherever they lie; they are copied to the host. Needs NumPy.
 """
 
+import sys
+import warnings
 from dataclasses import replace
 
 from attnfuzz import contract as c
 from attnfuzz.errors import Errors
 from attnfuzz.operations import DTYPES
-from attnfuzz.oracle_call import Call, floats
+from attnfuzz.oracle_call import Call, NotJudged, floats
 
 
 def _evaluate(q, k, v, out, lse, **call):
@@ -79,7 +81,25 @@ def _worst(r, names, axes):
                 f"{ratio[at]:.3g}; {bad.sum()} of {bad.size} elements are outside their bound"
                 + (f" ({r['assumptions']})" if r["assumptions"] else ""))
         worst = max(worst, float(ratio.max()))
+    rows, uninformative, unconstrained = r["rows"]
+    if 2 * (uninformative + unconstrained) > rows:  # as in weigh_rows() of properties/judge/trial.cc
+        # One text for all calls: by default Python prints it once for each line of the caller.
+        warnings.warn("nearly any result would pass: most rows have scores too uncertain to judge, or may hold anything",
+                      NotJudged, stacklevel=_outside())
     return worst
+
+
+def _outside():
+    """The stacklevel of the caller outside this package, for a warning of the calling function."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("attnfuzz."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _expect_result(got, what):
+    if got is None:
+        raise ValueError(f"{what} is None: a function that returns nothing, or writes into an argument, has to return it")
 
 
 def oracle(q, k, v, *, causal=False, align="top_left", scale=None, softcap=0.0, window=(-1, -1), bias=None, mask=None,
@@ -114,10 +134,12 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
                   bias=None, mask=None, key_lengths=None, errors=None, tiles=(64, 64), calibration="documented",
                   lse_base="e", lse_dead="-inf", sink=None, slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
                   max_seqlen_q=None, max_seqlen_k=None, block_table=None, key_blocks=None):
-    """Raises AssertionError with the worst element if O or the LSE is out of its bound; lse may be None.
+    """Raises AssertionError with the worst element if O or the LSE is out of its bound.
 
-    Returns the largest error/bound otherwise. The arguments are those of oracle().
+    Returns the largest error/bound otherwise. The arguments are those of oracle(). An LSE that is None is not judged; an O
+    that is None is a ValueError. If any result would pass in most rows, the warning attnfuzz.NotJudged says so.
     """
+    _expect_result(out, "out")
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,
                   mask=mask, key_lengths=key_lengths, errors=errors, tiles=tiles, calibration=calibration, lse_base=lse_base,
                   lse_dead=lse_dead, sink=sink, slopes=slopes, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k,
@@ -151,9 +173,10 @@ def assert_gradients_within(got, q, k, v, dout, o=None, lse=None, **call):
     """Raises AssertionError with the worst element if a gradient is out of its bound; the largest error/bound otherwise.
 
     `got`: dQ, dK and dV in this order, and dbias and dsink if the call asks for them; or a dict of dq, dk, dv, dbias and
-    dsink. A gradient that is None or missing is not judged. All other arguments are those of gradients(); the dbias of a
-    dict implies dbias_shape.
+    dsink. A gradient that is None or missing is not judged; if all are, that is a ValueError. Warns as
+    assert_within() does. All other arguments are those of gradients(); the dbias of a dict implies dbias_shape.
     """
+    _expect_result(got, "got")
     if isinstance(got, dict) and got.get("dbias") is not None:
         call.setdefault("dbias_shape", getattr(got["dbias"], "shape", None))
     names = gradient_names(**call)

@@ -13,7 +13,12 @@ _library = None
 
 class _Expected(ctypes.Structure):
     _fields_ = [("value", ctypes.c_void_p), ("bound", ctypes.c_void_p), ("got", ctypes.c_void_p),
-                ("ratio", ctypes.c_void_p)]
+                ("ratio", ctypes.c_void_p), ("rows", ctypes.c_void_p)]
+
+
+class NotJudged(UserWarning):
+    """A result is within its bounds, but most of its rows have bounds that any result meets. `attnfuzz check` does not count
+    such a case as passed. To make it an error: warnings.simplefilter("error", attnfuzz.NotJudged)."""
 
 
 def _load():
@@ -312,9 +317,10 @@ class Call:
 
     def ask(self, function, outputs):
         """{name: (value, bound, got, ratio)} of {name: (shape, what was computed or None, its packed entries or None)}, and
-        "assumptions"; an output that is not asked for is None."""
+        "assumptions" and "rows" (all, uninformative, unconstrained); an output that is not asked for is None."""
         import numpy
 
+        rows_of_call = (ctypes.c_int64 * 3)()
         text = ctypes.create_string_buffer(4096)
         answer, structs = {}, []
         for name, output in outputs.items():
@@ -327,7 +333,7 @@ class Call:
             value, bound, ratio = (numpy.empty(shape, numpy.float64) for _ in range(3))
             answer[name] = (value, bound, got, ratio)
             structs.append(_Expected(value.ctypes.data, bound.ctypes.data, None if rows is None else rows.ctypes.data,
-                                     ratio.ctypes.data))
+                                     ratio.ctypes.data, ctypes.addressof(rows_of_call)))
             self.kept.append(rows)
         status = getattr(_load(), function)(ctypes.byref(self.p), ctypes.byref(self.t), ctypes.byref(self.plan),
                                             self.calibration.encode(), *(one and ctypes.byref(one) for one in structs), text,
@@ -337,4 +343,4 @@ class Call:
         for name, (value, bound, got, ratio) in answer.items():
             if side := outputs[name][2]:  # a row that belongs to no entry may hold anything
                 answer[name] = (side.packed(value, 0.0), side.packed(bound, float("inf")), got, side.packed(ratio, 0.0))
-        return {**answer, "assumptions": text.value.decode()}
+        return {**answer, "assumptions": text.value.decode(), "rows": tuple(rows_of_call)}

@@ -57,7 +57,12 @@ int32_t answer(const attn_problem* problem, const attn_tensors* host, const attn
     if (!attn_read(&known, sizeof known, plan, ATTN_PLAN_MIN)) throw std::invalid_argument("no attn_plan");
     const Reference reference = evaluate(call, known, calibration_named(calibration));
     for (const auto& [tensor, to] : outputs) {
-      if (to != nullptr) copy(reference[tensor], *to);
+      if (to == nullptr) continue;
+      copy(reference[tensor], *to);
+      if (to->rows == nullptr) continue;
+      to->rows[0] = reference.sampled;
+      to->rows[1] = reference.uninformative;
+      to->rows[2] = reference.unconstrained;
     }
     std::string notes;
     for (const Assumption& one : reference.assumptions) notes += (notes.empty() ? "" : "; ") + one.text();

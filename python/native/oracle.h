@@ -12,6 +12,9 @@ typedef struct attnfuzz_expected {
   double *value, *bound;  // value +- bound; NaN: NaN is expected; infinite bound: anything passes
   const float* got;
   double* ratio;  // Expected::ratio(): at most 1 passes
+  // If not NULL: the number of rows of the call, and of those that are uninformative and unconstrained
+  // (RowState).
+  int64_t* rows;
 } attnfuzz_expected;
 
 // Computes O and LSE of a forward call on host tensors. `plan` says how the kernel rounds.

@@ -43,6 +43,42 @@ class Cases(unittest.TestCase):
         self.assertGreater(len(told), 100)
         self.assertRegex(told[0], r"(?s)^lse\(b=.*error/bound.*case: B=\d")
 
+    def test_a_result_that_is_missing_does_not_pass(self):
+        with_lse = next(case for case in drawn(count=60) if case.p.want_lse)
+        without = next(case for case in drawn(attnfuzz.Domain(lse=False), count=60))
+        for case in with_lse, without:
+            with self.assertRaisesRegex(ValueError, "out is None"):
+                case.assert_within(case.call(lambda p, q, k, v, **more: None))
+        out, lse = with_lse.call(attention)
+        with self.assertRaisesRegex(ValueError, "asks for an LSE .*lse=False"):
+            with_lse.assert_within(out)
+        self.assertLessEqual(with_lse.assert_within(out, lse=False), 1)
+        self.assertLessEqual(without.assert_within(without.call(attention)[0]), 1)
+        backward_case = drawn(count=1, operation="backward")[0]
+        with self.assertRaisesRegex(ValueError, "out is None: the function has to return dq, dk, dv"):
+            backward_case.assert_within(backward_case.call(lambda p, **more: None))
+        q = np.ones((1, 1, 2, 4), np.float16)
+        with self.assertRaisesRegex(ValueError, "out is None"):
+            attnfuzz.assert_within(None, None, q, q, q)
+        with self.assertRaisesRegex(ValueError, "got is None"):
+            attnfuzz.assert_gradients_within(None, q, q, q, q)
+
+    def test_bounds_that_any_result_meets_are_told(self):
+        rng = np.random.default_rng(1)
+        q, k, v = (rng.standard_normal((1, 1, n, 8)).astype(np.float16) for n in (4, 9, 9))
+        with self.assertWarnsRegex(attnfuzz.NotJudged, "nearly any result would pass") as told:
+            attnfuzz.assert_within(np.zeros((1, 1, 4, 8)), None, q, k, v, scale=1e8)
+        self.assertEqual(told.filename, __file__)
+        o, lse = (a.astype(np.float32) for a in attnfuzz.oracle(q, k, v, lse=True)[::2])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", attnfuzz.NotJudged)
+            attnfuzz.assert_within(o, lse, q, k, v)
+        q[...] = np.inf
+        with self.assertWarnsRegex(attnfuzz.NotJudged, "nearly any result would pass"):
+            attnfuzz.assert_within(o, None, q, k, v)
+        with self.assertWarnsRegex(attnfuzz.NotJudged, "nearly any result would pass"):
+            attnfuzz.assert_gradients_within((np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)), q, k, v, o.astype(np.float16))
+
     def test_a_case_is_its_seeds_and_its_numbers_alone(self):
         cases = drawn(seed=7, count=12)
         self.assertTrue(same(cases[9], drawn(seed=7, first=9, count=1)[0]))
@@ -369,7 +405,7 @@ class Cases(unittest.TestCase):
             other, _ = case.call(attention)
             case.p.key_offset -= 1
             try:
-                case.assert_within(other)
+                case.assert_within(other, lse=False)
             except AssertionError:
                 told += 1
         self.assertGreater(blocks, 8)

@@ -144,6 +144,16 @@ class attends_never(Pooled):
         raise attnfuzz.Unsupported("no attends")
 
 
+@pooled
+class attends_rarely(Pooled):
+    """appends, and refuses all attends over more than one key"""
+
+    def attend(self, p, q, k, v, key_lengths, block_table, cu_seqlens_q=None):
+        if key_lengths.max() > 1:
+            raise attnfuzz.Unsupported("too many keys")
+        return super().attend(p, q, k, v, key_lengths, block_table, cu_seqlens_q)
+
+
 @own
 class returns_from_free(Own):
     """returns something where nothing is due"""

@@ -143,6 +143,9 @@ class Supervisor {
     summary.ended = session_.ended;
     summary.signal = interrupts_.signal();
     seeded_bugs_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "");
+    for (const int n : shards_of(options_.dir)) {
+      if (has_stats(options_.dir, n)) session_.shards.push_back(n);
+    }
     keep([&] { seeded_bugs_.write(); });
     keep([&] { write_header(options_.dir, header_); });
     summary.header = header_;
@@ -154,6 +157,8 @@ class Supervisor {
     }
     summary.waiting = waiting_failures(options_.dir);
     summary.not_judged = not_judged(header_, stats_of(options_.dir));
+    std::ranges::move(lost_parts(options_.dir, header_, read_seeded_bugs(options_.dir)),
+                      std::back_inserter(summary.not_judged));
     if (summary.waiting == 0)
       std::ranges::move(unlisted_findings(options_.dir, summary.findings),
                         std::back_inserter(summary.not_judged));

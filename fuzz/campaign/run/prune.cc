@@ -24,13 +24,13 @@ struct Entry {
   double seconds = 0;
 };
 
-// Runs the case; false if it fails.
-bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Entry& candidate) {
+// Runs the case, and adds what it shows.
+Outcome add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Entry& candidate) {
   Case c = candidate.c;
   c.build_kind = target.record.build_kind;
   worker.begin_case();
   const Verdict verdict = judge(c, *find_property("reference"), worker, target.calibration);
-  if (verdict.outcome == Outcome::kFail) return false;
+  if (verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kNotJudged) return verdict.outcome;
   candidate.seconds += verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
   const uint64_t base = static_cast<uint64_t>(number) << 40;
   for (uint16_t id : situations(c, verdict)) candidate.shows.push_back(base | id);
@@ -38,7 +38,7 @@ bool add(size_t number, const CampaignTarget& target, ObservedTarget& worker, En
   for (size_t edge = 0; edge < edges.size(); ++edge) {
     if (edges[edge] != 0) candidate.shows.push_back(base | uint64_t{1} << 32 | edge);
   }
-  return true;
+  return verdict.outcome;
 }
 
 std::string name_of(const Entry& candidate) {
@@ -100,21 +100,26 @@ PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& tar
   }
   result.entries = candidates.size();
   if (candidates.empty()) throw std::runtime_error(dir + " has no corpus yet");
-  std::set<size_t> failing;
+  std::set<size_t> failing, unjudged;
   for (size_t number = 0; number < targets.size(); ++number) {
     std::string error;
     const std::unique_ptr<Target> worker = targets[number].open(&error);
     if (worker == nullptr) throw std::runtime_error(error);
     ObservedTarget observed(*worker);
     for (size_t i = 0; i < candidates.size(); ++i) {
-      if (!failing.contains(i) && !add(number, targets[number], observed, candidates[i])) failing.insert(i);
+      if (failing.contains(i)) continue;
+      const Outcome outcome = add(number, targets[number], observed, candidates[i]);
+      if (outcome == Outcome::kFail) failing.insert(i);
+      if (outcome == Outcome::kNotJudged) unjudged.insert(i);
     }
   }
+  for (const size_t i : failing) unjudged.erase(i);
   result.failing = failing.size();
+  result.unjudged = unjudged.size();
   std::set<uint64_t> all;
   std::vector<Entry> left;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (failing.contains(i)) continue;
+    if (failing.contains(i) || unjudged.contains(i)) continue;
     all.insert(candidates[i].shows.begin(), candidates[i].shows.end());
     if (candidates[i].seconds > kMostSeconds) {
       ++result.slow;

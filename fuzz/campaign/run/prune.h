@@ -5,7 +5,8 @@
 //     write_file(to + "/" + kept.name + ".case.json", kept.text);
 //
 // Every entry is judged again on every target by the property `reference`. The greedy cover takes the case
-// that adds most for its cost, so that a replay stays short. Entries that fail or take long are left out.
+// that adds most for its cost, so that a replay stays short. Entries that fail, cannot be judged
+// on a target, or take long are left out: a replay of the others passes.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ struct Kept {
 
 struct PruneResult {
   std::vector<Kept> kept;
-  size_t entries = 0, failing = 0, slow = 0, shown = 0, kept_shown = 0;
+  size_t entries = 0, failing = 0, unjudged = 0, slow = 0, shown = 0, kept_shown = 0;
 };
 
 // Throws std::runtime_error if a target cannot be opened or there is no archive.

@@ -139,6 +139,8 @@ std::vector<SeriesLine> read_series(const std::string& dir, int shard) {
   return lines;
 }
 
+bool has_stats(const std::string& dir, int shard) { return fs::exists(shard_dir(dir, shard) + "/stats.json"); }
+
 ShardStats read_stats(const std::string& dir, int shard) {
   const std::string path = shard_dir(dir, shard) + "/stats.json";
   const auto j = read_json(path);

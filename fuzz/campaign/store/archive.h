@@ -89,6 +89,7 @@ struct Session {
   double seconds = 0;   // seconds so far
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
+  std::vector<int> shards;  // those that had statistics at its end, with those of earlier sessions
   std::vector<double>
       gpu_busy;  // share of the time in which a kernel ran, by GPU (gpu_sampler.h); empty: not known
   std::map<std::string, std::string> builds;  // target -> hash
@@ -248,6 +249,7 @@ void write_header(const std::string& dir, const CampaignHeader& header);
 
 std::vector<int> shards_of(const std::string& dir);  // ascending
 std::vector<SeriesLine> read_series(const std::string& dir, int shard);
+bool has_stats(const std::string& dir, int shard);
 ShardStats read_stats(const std::string& dir, int shard);  // empty if there is none
 void write_stats(const std::string& dir, int shard, const ShardStats& stats);
 

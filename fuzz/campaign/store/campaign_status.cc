@@ -35,11 +35,17 @@ std::string sequences_not_judged(const TargetStats& stats) {
   const std::string leave = "; leave out --sequences to judge cases only";
   if (s.judged.empty())
     return "of " + std::to_string(s.sequences) + " sequences of calls, no call was judged" + leave;
+  uint64_t asked = 0, judged = 0;
   for (const auto& [operation, n] : s.asked) {
-    if (s.sequences >= kFewest && !s.judged.contains(operation))
-      return "in sequences of calls, nothing was judged of the operation " + operation + leave;
+    const auto of = s.judged.find(operation);
+    const uint64_t were = of == s.judged.end() ? 0 : of->second;
+    asked += n, judged += were;
+    if (were == 0 && s.sequences < kFewest) continue;
+    const std::string why = too_few_calls_judged(n, were, "the operation " + operation);
+    if (!why.empty()) return "in sequences of calls, " + why + leave;
   }
-  return "";
+  const std::string why = too_few_calls_judged(asked, judged, "it");
+  return why.empty() ? "" : "in sequences of calls, " + why + leave;
 }
 
 }  // namespace
@@ -97,6 +103,57 @@ std::vector<std::string> unlisted_findings(const std::string& dir, const Finding
   look(dir + "/never_again", findings.never_again);
   std::ranges::sort(unlisted);
   return unlisted;
+}
+
+namespace {
+
+bool has_ended(const Session& session) { return !session.ended.empty() && session.ended != "killed"; }
+
+void note_lost_shards(const std::string& dir, const Session& session, std::vector<std::string>& lost) {
+  const auto say = [&](const std::string& text) {
+    if (std::ranges::find(lost, text) == lost.end()) lost.push_back(text);
+  };
+  for (const int n : session.shards) {
+    if (!has_stats(dir, n))
+      say(shard_dir(dir, n) + "/stats.json is missing: what this job has judged is not known");
+  }
+  for (int n = 0; n < session.jobs; ++n) {
+    if (!std::filesystem::exists(shard_dir(dir, n)) &&
+        std::ranges::find(session.shards, n) == session.shards.end())
+      say(shard_dir(dir, n) + " is missing: what this job has judged is not known");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader& header,
+                                    const std::vector<SeededBugResult>& seeded_bugs) {
+  std::vector<std::string> lost;
+  for (size_t n = 0; n < header.sessions.size(); ++n) {
+    const Session& session = header.sessions[n];
+    if (!has_ended(session)) continue;
+    note_lost_shards(dir, session, lost);
+    for (const auto& [target, build] : session.builds) {
+      const bool there = std::ranges::any_of(seeded_bugs, [&](const SeededBugResult& result) {
+        return result.session == static_cast<int>(n) && result.target == target;
+      });
+      if (is_seeded_bug(target) && !there)
+        lost.push_back(dir + "/canary.json has no result of " + target + " in session " +
+                       std::to_string(n + 1) + ": nothing shows that this session finds bugs");
+    }
+  }
+  return lost;
+}
+
+std::string idle_jobs(const CampaignHeader& header) {
+  if (header.sessions.empty() || header.sessions.back().shards.empty()) return "";
+  const Session& session = header.sessions.back();
+  std::string jobs;
+  for (int n = 0; n < session.jobs; ++n) {
+    if (std::ranges::find(session.shards, n) == session.shards.end())
+      jobs += (jobs.empty() ? "" : ", ") + std::to_string(n);
+  }
+  return jobs.empty() ? "" : "of " + std::to_string(session.jobs) + " jobs these began no case: " + jobs;
 }
 
 std::map<std::string, TargetStats> stats_of(const std::string& dir) {

@@ -36,6 +36,15 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
 // failures wait to be reduced there may be some, because a finding's files are written first.
 std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings);
 
+// What the folder has lost, and what that means: the statistics of a shard that had some when a session ended,
+// the folder of a job of a session that ended, and the result of a seeded bug of such a session. A session that
+// was killed or still runs is not looked at.
+std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader& header,
+                                    const std::vector<SeededBugResult>& seeded_bugs);
+
+// The jobs of the last session that began no case, in words; empty if there is none, or if it has not ended.
+std::string idle_jobs(const CampaignHeader& header);
+
 // Over all shards. Throws std::runtime_error for a file that cannot be read.
 std::map<std::string, TargetStats> stats_of(const std::string& dir);
 

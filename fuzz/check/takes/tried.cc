@@ -243,12 +243,14 @@ class Trying {
   void ask_for_bottom_right() {
     constexpr std::pair<int64_t, int64_t> kPairs[] = {{1, 2}, {16, 17}, {7, 25}, {1, 31}};
     const auto& domain = target_.info().domain;
-    if (!domain || domain->align != 1 + ATTN_TOP_LEFT || tried_.domain.causal == 1) return;
+    if (!domain || domain->align != 1 + ATTN_TOP_LEFT) return;
+    const bool causal = domain->causal != 1 && tried_.domain.causal != 1;  // else perhaps a window
     const Property& reference = *find_property("reference");
     OtherAlign other(target_);
     for (const auto& [queries, keys] : kPairs) {
       Case c = gaussian(queries, keys);
-      c.problem.causal = true;
+      c.problem.causal = causal;
+      if (!causal) c.problem.window_right = 0;
       c.problem.align = ATTN_TOP_LEFT;
       if (illegal(c)) return;
       tried_.runs += 2;
@@ -258,7 +260,8 @@ class Trying {
     }
     tried_.bottom_right = true;
     tried_.refused.push_back(
-        {in_words(gaussian(16, 17).problem), "its causal mask is right only for the bottom right"});
+        {in_words(gaussian(16, 17).problem),
+         std::string("its ") + (causal ? "causal mask" : "window") + " is right only for the bottom right"});
   }
 
   void ask_for_equal_lengths() {

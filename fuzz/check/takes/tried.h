@@ -36,7 +36,7 @@ struct Tried {
   bool found = false;           // true if the function takes some problem; else the other fields say nothing
   attn_domain domain = {};      // limits that it does not declare; all 0: it takes all problems that were tried
   int64_t shared = 0;           // bytes of shared memory a block that the device must have; 0: any device
-  bool bottom_right = false;    // its causal mask is bottom right, although it declares top left
+  bool bottom_right = false;    // its causal mask or window is bottom right, although it declares top left
   std::vector<Reason> refused;  // each reason once, in the order of its first occurrence
   int runs = 0;
   bool in_time = true;  // false: time ran out before all problems were run
@@ -44,8 +44,8 @@ struct Tried {
 
 // Undeclared facts that are decided by judging the outputs with this table of errors.
 // `lengths`: decide whether lengths must be equal, for a call that does not name them. `align`:
-// decide whether the causal mask is bottom right. It is if every problem with more keys than
-// queries is right by that reading and wrong by the declared one.
+// decide whether the causal mask, or else the window, is bottom right. It is if every problem with more keys
+// than queries is right by that reading and wrong by the declared one.
 struct ByNumbers {
   const Calibration* table = nullptr;  // nullptr: nothing is decided
   bool lengths = false, align = false;

@@ -52,6 +52,12 @@ struct Adapted {
   }();
   static constexpr attn_backend kBackend = attn::kBackend;
   static constexpr const attn_build* kBuild = &attn_build_identity;
+  static_assert(K::kTakes.has_tile(), "Takes: tile is the size of a tile: at least 1");
+  static_assert(K::kTakes.has_alignment(), "Takes: align_bytes is a power of two");
+  // --entry has checked what the user said; statements that were found by running the function come after it.
+  static constexpr bool kFromEntry = requires { K::format(); };
+  static_assert(kFromEntry || K::kTakes.uses_dim_v(), "Takes: dim_v needs equal_dims = false");
+  static_assert(kFromEntry || K::kTakes.uses_seq_k(), "Takes: seq_k needs equal_lengths = false");
   static constexpr uint64_t kFeatures =
       (K::kTakes.sink ? ATTN_FEATURE_SINK : 0) | (K::kTakes.slopes != Slopes::kNever ? ATTN_FEATURE_ALIBI : 0) |
       (K::kTakes.packed ? ATTN_FEATURE_RAGGED : 0) | (K::kTakes.page != 0 ? ATTN_FEATURE_PAGED : 0);

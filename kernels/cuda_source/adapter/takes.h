@@ -6,7 +6,9 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -14,11 +16,17 @@
 
 namespace attn {
 
-// The values that a size may have.
+// The values that a size may have. An integer stands for itself: dim = 64.
 struct Sizes {
   int64_t least = 1, most = int64_t{1} << 40, multiple = 1;
   std::array<int64_t, 12> set = {};  // if `count` is not 0, only the first `count` of these
   int count = 0;
+
+  constexpr Sizes() = default;
+  template <std::integral N>
+    requires(!std::same_as<N, bool>)
+  constexpr Sizes(N only) : set{static_cast<int64_t>(only)}, count(1) {}
+  constexpr bool operator==(const Sizes&) const = default;
 
   constexpr bool take(int64_t n) const {
     for (int i = 0; i < count; ++i) {
@@ -117,7 +125,7 @@ struct Takes {
   bool equal_dims = true;
   bool equal_lengths = false;
   Causal causal = Causal::kNever;
-  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, if lengths differ
+  attn_align align = ATTN_TOP_LEFT;  // of the causal mask, the window and slopes, if lengths differ
   Lse lse = Lse::kNone;
   ScaleRule scale = Scale::kGiven;
   Window window = Window::kNever;
@@ -142,6 +150,16 @@ struct Takes {
   // The kernel's products are tensor-core products of Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
 
+  // What a declaration must be, for the adapter's static_asserts: a statement that would be ignored is an
+  // error.
+  constexpr bool has_tile() const { return tile >= 1; }
+  constexpr bool has_alignment() const { return std::has_single_bit(align_bytes); }
+  constexpr bool uses_dim_v() const { return !equal_dims || dim_v == Sizes{}; }
+  constexpr bool uses_seq_k() const { return !equal_lengths || seq_k == Sizes{}; }
+  // True if some problem has a causal mask, a window or slopes.
+  constexpr bool has_diagonal() const {
+    return causal != Causal::kNever || window != Window::kNever || slopes != Slopes::kNever;
+  }
   constexpr attn_domain domain() const {
     attn_domain d = {};
     d.size = sizeof d;
@@ -152,12 +170,18 @@ struct Takes {
     d.equal_lengths = equal_lengths;
     d.equal_dims = equal_dims;
     d.causal = causal == Causal::kNever ? 1 : causal == Causal::kOnly ? 2 : 0;
-    d.align = causal == Causal::kNever && slopes == Slopes::kNever ? 0 : 1 + align;
+    d.align = has_diagonal() ? 1 + align : 0;
     d.lse = lse == Lse::kNone ? 1 : 0;
     d.usual_scale = scale == Scale::kOwn;  // also for a constant scale: Q is multiplied by the rest
     return d;
   }
 };
+
+// True if the lengths of queries and keys may differ in some batch entry, so that the alignment of a causal
+// mask, a window or slopes matters.
+inline bool may_be_unequal(const attn_problem& p) {
+  return p.seq_q != p.seq_k || p.ragged || p.has_key_lengths;
+}
 
 // The reason why a problem's sinks or slopes are refused; empty if they are taken. The adapter does not copy
 // them, so the kernel must be able to read their layout.
@@ -172,7 +196,7 @@ inline std::string refusal_of_heads(const Takes& takes, const Call& call) {
   if (takes.slopes == Slopes::kNever) return "slopes";
   if (apart(call.tensors.slopes) || (each != 0 && each != p.heads_q)) return "slopes that do not lie side by side";
   if (each != 0 && takes.slopes == Slopes::kOfHeads) return "slopes of each batch entry";
-  if ((p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
+  if (may_be_unequal(p) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "slopes aligned bottom-right" : "slopes aligned top-left";
   return {};
 }
@@ -210,9 +234,12 @@ inline std::string refusal(const Takes& takes, const Call& call) {
   if (p.causal && takes.causal == Causal::kNever) return "a causal mask";
   if (!p.causal && takes.causal == Causal::kOnly) return "no causal mask";
   if (p.ragged && !takes.packed) return "packed sequences";
-  if (p.causal && (p.seq_q != p.seq_k || p.ragged) && p.align != takes.align)
+  if (p.causal && may_be_unequal(p) && p.align != takes.align)
     return takes.align == ATTN_TOP_LEFT ? "causal aligned bottom-right" : "causal aligned top-left";
-  if ((p.window_left >= 0 || p.window_right >= 0) && takes.window == Window::kNever) return "a window";
+  const bool window = p.window_left >= 0 || p.window_right >= 0;
+  if (window && takes.window == Window::kNever) return "a window";
+  if (window && may_be_unequal(p) && p.align != takes.align)
+    return takes.align == ATTN_TOP_LEFT ? "a window aligned bottom-right" : "a window aligned top-left";
   if (std::string why = refusal_of_heads(takes, call); !why.empty()) return why;
   if (p.softcap != 0) return "a softcap";
   if (p.bias_dtype != ATTN_NONE) return "a bias";

@@ -79,14 +79,21 @@ Answer KernelCalls::tell_of_step(const Call& call, const SessionTarget& kernel) 
 
 Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_problem& problem,
                          attn_tensors& tensors) {
-  KernelMemory& at = memory_of(kernel);
-  const std::string& name = kernel.target->info().name;
   problem.features |= contract::features_of(problem);
   CallCount unseen;
   const bool sees =
       kernel.target->info().cache != CacheKind::kOwn || (problem.features & ATTN_FEATURE_APPEND) == 0;
   CallCount& count = sees ? result_.counts[{kernel.number, operation_of(problem.features).name}] : unseen;
   ++count.asked;
+  const Answer answer = plan_and_run(call, kernel, problem, tensors);
+  if (answer != Answer::kRefused) ++count.judged;
+  return answer;
+}
+
+Answer KernelCalls::plan_and_run(const Call& call, const SessionTarget& kernel, attn_problem& problem,
+                                 attn_tensors& tensors) {
+  KernelMemory& at = memory_of(kernel);
+  const std::string& name = kernel.target->info().name;
   if (kernel.target->info().cache != CacheKind::kNone) {
     const Answer told = tell(call, kernel, tell_call(setup_, !at.told, result_.step, call));
     if (told != Answer::kRan) return told;
@@ -119,7 +126,6 @@ Answer KernelCalls::make(const Call& call, const SessionTarget& kernel, attn_pro
   if (reply.no_memory) return refused(call, name + " was not run: " + *reply.no_memory);
   if (!ran) return refused(call, name + " refuses it in run(): " + reason);
   ++result_.calls;
-  ++count.judged;
   return Answer::kRan;
 }
 

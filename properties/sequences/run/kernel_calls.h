@@ -61,6 +61,8 @@ class KernelCalls {
   Answer refused(const Call& call, const std::string& why);
 
  private:
+  Answer plan_and_run(const Call& call, const SessionTarget& kernel, attn_problem& problem,
+                      attn_tensors& tensors);
   Answer plan_it(const Call& call, const SessionTarget& kernel, const attn_problem& problem,
                  const attn_tensors& tensors, const attn_env& env);
   Answer tell(const Call& call, const SessionTarget& kernel, const std::string& json);

@@ -32,7 +32,8 @@ struct Attended {
 };
 
 // Calls that kernels were asked to make, by SessionTarget::number and the name of the operation. The appends of
-// a kernel with memory of its own are left out, because no other kernel sees what they write.
+// a kernel with memory of its own are left out, because no other kernel sees what they write. A call that fails
+// is judged; one that is refused is not.
 struct CallCount {
   uint64_t asked = 0, judged = 0;
 };

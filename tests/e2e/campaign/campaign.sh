@@ -56,6 +56,25 @@ for told in "$out/known.log" "$out/known/campaign.json"; do
   grep -q "tolerated $name" "$told" && die "a known failure that fails is told as news"
 done
 
+# What the folder has lost is told, and is no pass: the counts of a job, its folder, that the seeded bug was found.
+for command in status "report --out $out/lost.html" "merge --out $out/merged"; do
+  # shellcheck disable=SC2086
+  "$attnfuzz" $command "$out/known" >"$out/lost.log" 2>&1 || die "$command of a whole folder: $(cat "$out/lost.log")"
+done
+lost() {  # lost FILE WORDS: FILE is removed from a copy of the folder
+  rm -rf "$out/lost" && cp -r "$out/known" "$out/lost" && rm -r "$out/lost/$1"
+  for command in status "report --out $out/lost.html" "merge --out $out/merged"; do
+    # shellcheck disable=SC2086
+    "$attnfuzz" $command "$out/lost" >"$out/lost.log" 2>&1
+    [ $? -eq 2 ] && grep -q "$2" "$out/lost.log" || die "$command, without $1: $(cat "$out/lost.log")"
+  done
+}
+lost canary.json 'canary.json has no result of seeded-bug.cpu.plain in session 1'
+lost shards/1/stats.json 'shards/1/stats.json is missing'
+lost shards/1 'shards/1/stats.json is missing'
+"$attnfuzz" campaign "$library" fa1 --for 1s --jobs 2 --out "$out/lost" --ledger "$out/ledger.json" >"$out/lost.log" 2>&1
+[ $? -eq 2 ] && grep -q 'shards/1/stats.json is missing: restore' "$out/lost.log" || die "a job begins anew: $(cat "$out/lost.log")"
+
 # Refused: another seed, another format, a bad ledger, a damaged folder.
 refused() {
   local words=$1

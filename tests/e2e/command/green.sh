@@ -109,6 +109,16 @@ says "  found before, and still there: $out/found/" "$out/log"
 grep -q '^  found in case' "$out/log" && complain "cases were drawn though a failure found before is there"
 "$attnfuzz" check "$fakes/attention.so:right" --cases 20 --allow-stale --out "$out/found" >"$out/log" 2>&1
 [ $? -eq 0 ] || complain "another kernel is judged by the failures of this one"
+# A failure of a property that the check does not judge by, or of another build, is not tried, and the check says so.
+for change in 's/"property": "[a-z_]*"/"property": "packed_alone"/' 's/"backend": "cpu"/"backend": "cuda"/'; do
+  mkdir -p "$out/old" && rm -f "$out"/old/*
+  for file in "$out"/found/*.attn.json; do sed "$change" "$file" >"$out/old/$(basename "$file")"; done
+  "$attnfuzz" check "$fakes/attention.so:two-bugs" --cases 1 --allow-stale --out "$out/old" >"$out/log" 2>&1
+  case $change in
+    *packed_alone*) says "found before, in $out/old: 2 not tried, for this check does not judge by packed_alone (--property)" "$out/log" ;;
+    *) says "found before, in $out/old: 2 not tried, for another back end or build has them" "$out/log" ;;
+  esac
+done
 # Two libraries whose kernels, and files, have the same name are two suites.
 mkdir "$out/other" && cp "$fakes/attention.so" "$out/other/"
 "$attnfuzz" check "$fakes/attention.so:right" "$out/other/attention.so:right" --cases 20 --allow-stale --out "$out/none" \

@@ -43,6 +43,25 @@ printf '{"reproducer": 1, "kernel": "fa1", "backend": "cpu", "property": "refere
   "$(sed 's/"0x4d2f5c29","d":1/"0x4d2f5c2a","d":1/' "$corpus/regressions/separate-scale-huge-bias.case.json")" >"$out/unjudged.attn.json"
 said=$("$attnfuzz" replay "$out/unjudged.attn.json" --allow-stale 2>&1)
 [ $? -eq 1 ] && grep -qF "not judged: its file says 'wrong'" <<<"$said" || { echo "replay of what cannot be judged: $said"; bad=1; }
+# A bare case that cannot be judged, of the same kind: its file says nothing of a failure.
+printf '{"format": 1, "env": {"variant": 0}, "problem": {"seq_q": 4, "seq_k": 65, "dim_qk": 64, "dim_v": 64, "scale": 1e7},
+  "q": {"kind": "gaussian", "seed": 1}, "k": {"kind": "gaussian", "seed": 2}, "v": {"kind": "gaussian", "seed": 3}}' >"$out/bare.case.json"
+said=$("$attnfuzz" replay "$out/bare.case.json" --kernel fa1 --allow-stale 2>&1)
+[ $? -eq 1 ] && grep -qF "so this is no pass" <<<"$said" || { echo "replay of a bare case that cannot be judged: $said"; bad=1; }
+# A case of an operation that the kernel does not have. It must not become a case of another one.
+for kernel in merge nsa; do
+  said=$("$attnfuzz" replay "$seed" --kernel $kernel --allow-stale 2>&1)
+  [ $? -eq 1 ] && grep -qF "the case asks for the operation forward, and by reference $kernel would run a case of " <<<"$said" ||
+    { echo "replay of a forward case on $kernel: $said"; bad=1; }
+  said=$("$attnfuzz" explain "$seed" --kernel $kernel --allow-stale 2>&1)
+  [ $? -eq 2 ] && grep -qF "name a kernel that has the operation" <<<"$said" || { echo "explain of a forward case on $kernel: $said"; bad=1; }
+done
+# A kernel of one variant takes a file that names none. Variant 1, if the file names it, is refused.
+echo '{"format": 1}' >"$out/least.case.json" && echo '{"format": 1, "env": {"variant": 1}}' >"$out/first.case.json"
+said=$("$attnfuzz" replay "$out/least.case.json" --kernel "$mine" --allow-stale 2>&1)
+[ $? -eq 0 ] && grep -qF "names no variant, and mine has no variant 1: it chooses" <<<"$said" || { echo "replay of the least case: $said"; bad=1; }
+said=$("$attnfuzz" replay "$out/first.case.json" --kernel "$mine" --allow-stale 2>&1)
+[ $? -eq 1 ] && grep -qF "variant 1 is not one of 0..0" <<<"$said" || { echo "replay of variant 1: $said"; bad=1; }
 # No case or no property is left.
 ends 1 "no result of fa1 was compared" check fa1 --cases 0 --jobs 1 --allow-stale
 ends 2 "no property is left to judge" check fa1 --property stages "${few[@]}"

@@ -27,20 +27,26 @@ errors >by_clang
 expect 0 "left out: .*nan_visible" --finite --entry "$call"
 # If the machine has Ninja, the source is built without make.
 if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null; then
-  grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
+  grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' mine-*.attnfuzz/build/CMakeCache.txt || { echo "it is built by make"; wrong=1; }
 fi
 sed -i 's/for (int j = 0; j < S; j++) acc/for (int j = 0; j + 1 < S; j++) acc/' mine.cu
 cmp -s "$source" mine.cu && { echo "builds.sh: nothing to break"; wrong=1; }
 expect 1 "^replay: attnfuzz replay .*--kernel .*libattn_mine_cpu.so" --reduce-seconds 2 --entry "$call" --takes 'dim = one_of(8, 16); batch = at_most(2)'
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the replay line does not fail"; cat replayed; wrong=1; }
+# Each of two sources with one name is judged, and the file of a failure names the library of its own source.
+mkdir right && cp "$source" right/mine.cu
+expect 1 "^FAIL" right/mine.cu --finite --reduce-seconds 2 --entry "$call"
+grep -q "mine  *cpu plain: .* 0 failed" log || { echo "the right one of two sources does not pass"; cat log; wrong=1; }
+eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log | tail -1)" >replayed 2>&1
+[ $? -eq 1 ] || { echo "the failure of two sources does not fail again"; cat replayed; wrong=1; }
 # Without clang, g++ builds it again, and each property measures the same errors.
 if [ -n "$gxx" ]; then
   cp "$source" mine.cu
   for tool in ninja make as ld ar ranlib g++; do ln -s "$(command -v $tool)" none/ 2>/dev/null; done
   PATH=$PWD/none CXX= expect 0 "mine.cu: built for the CPU executor by g++ [0-9]* (.*/none/g++)" --entry "$call" &&
     errors >by_gxx
-  grep -q GNU mine.attnfuzz/build/CMakeFiles/*/CMakeCXXCompiler.cmake && grep -q "interval_weight  *2  *2 " by_gxx &&
+  grep -q GNU mine-*.attnfuzz/build/CMakeFiles/*/CMakeCXXCompiler.cmake && grep -q "interval_weight  *2  *2 " by_gxx &&
     cmp by_clang by_gxx || { echo "g++ and clang differ"; diff by_clang by_gxx; wrong=1; }
 fi
 exit $wrong

@@ -20,6 +20,22 @@ expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page
 expect 2 "say how many keys a page has" --entry "$rows"
 expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
 expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
+# A statement that would be ignored is refused, with what to add.
+of=tensors.cu
+expect 2 "dim_v = .*name Dv in the call" --entry 'f(q, k, v, o, Sq, Sk, D)' --takes 'dim = one_of(64); dim_v = one_of(32)'
+expect 2 "seq_k = .*name Sq and Sk in the call instead of S" --entry 'f(q, k, v, o, S, D)' --takes 'seq_k = one_of(99)'
+expect 2 "seq_k = .*equal_lengths = false" --entry 'f(q, k, v, o, Sq, Sk, D)' --takes 'equal_lengths = true; seq_k = 99'
+expect 2 "align = .*name causal" --entry 'f(q, k, v, o, Sq, Sk, D)' --takes 'align = ATTN_BOTTOM_RIGHT'
+of=mine.cu
+expect 2 "tile is the size of a tile: at least 1" --entry 'attention_forward(q, k, v, o, B, H, S, D)' --takes 'tile = 0'
+expect 2 "align_bytes is a power of two" --entry 'attention_forward(q, k, v, o, B, H, S, D)' --takes 'align_bytes = 24'
+expect 0 "left out: .*head dimensions other than 8" --finite --entry 'attention_forward(q, k, v, o, B, H, S, D)' --takes 'dim = 8; batch = 1'
+# The parameters are of void*, and the call does not show which format the function reads.
+printf '#include "mine.cu"\nvoid any(const void* q, const void* k, const void* v, void* o, int B, int H, int S, int D) {
+  attention_forward((float*)q, (float*)k, (float*)v, (float*)o, B, H, S, D);\n}\n' >any.cu
+of=any.cu
+expect 1 "its types do not say which format it reads, .*--takes 'format = Formats::kF16'" --finite --reduce-seconds 1 --entry 'any(q, k, v, o, B, H, S, D)'
+expect 0 "40 cases in" --finite --entry 'any(q, k, v, o, B, H, S, D)' --takes 'format = Formats::kF32'
 # Sinks, and slopes of each batch entry; without them a call has neither.
 of=sinks.cu
 expect 0 " sinks [1-9]" --finite --entry 'launch(q, k, v, o, sink, slopes, slopes_each, B, H, S, D, scale)' \

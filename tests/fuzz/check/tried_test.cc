@@ -100,6 +100,7 @@ class Function : public FakeTarget {
     return join(statements(tried, *info_.domain), "; ");
   }
   void set_align(int32_t align) { info_.domain->align = align; }
+  void set_causal(int32_t causal) { info_.domain->causal = causal; }
   int runs = 0;
 
  private:
@@ -210,6 +211,9 @@ TEST(Tried, FindsABottomRightCausalMask) {
   EXPECT_EQ(Masked(false).found(judged), "align = ATTN_BOTTOM_RIGHT");
   EXPECT_EQ(Masked(false).found(), "");
   EXPECT_EQ(Masked(true).found(judged), "") << "neither reading is right: a bug";
+  Masked windowed(false);
+  windowed.set_causal(1);  // never: its window tells
+  EXPECT_EQ(windowed.found(judged), "align = ATTN_BOTTOM_RIGHT");
 }
 
 }  // namespace

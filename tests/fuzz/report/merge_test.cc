@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "fuzz/campaign/store/campaign_status.h"
 #include "tests/fuzz/report/night.h"
 
 namespace attnfuzz {
@@ -65,6 +66,37 @@ TEST_F(Merge, KeepsDifferentFindingsAndAddsUpEqualOnes) {
   ASSERT_EQ(seeded_bugs.size(), 4u);
   EXPECT_EQ(seeded_bugs[3].session, 3);
   EXPECT_EQ(read_series(at("merged"), 4).size(), read_series(at("b"), 1).size());
+}
+
+TEST_F(Merge, NamesWhatATaskHasLost) {
+  CampaignHeader header = *read_header(at("b"));
+  header.sessions[1].shards = {0, 1, 2};
+  header.sessions[1].builds = {{"seeded-bug.cpu.msan", "1234"}};
+  write_header(at("b"), header);
+  std::filesystem::remove(shard_dir(at("b"), 1) + "/stats.json");
+  std::filesystem::remove_all(shard_dir(at("a"), 2));  // a has no list of shards, as older folders
+  const MergeSummary s = merge({"a", "b"});
+  ASSERT_EQ(s.left_out.size(), 3u);
+  EXPECT_NE(s.left_out[0].find("shards/2 is missing"), std::string::npos);
+  EXPECT_NE(s.left_out[1].find("shards/1/stats.json is missing"), std::string::npos);
+  EXPECT_NE(s.left_out[2].find("no result of seeded-bug.cpu.msan in session 2"), std::string::npos);
+  const CampaignHeader merged = *read_header(at("merged"));
+  EXPECT_EQ(merged.sessions[3].shards, (std::vector<int>{2, 3, 4})) << "a has the shards 0 and 1";
+  const std::vector<std::string> lost = lost_parts(at("merged"), merged, read_seeded_bugs(at("merged")));
+  ASSERT_EQ(lost.size(), 2u) << "the merged folder says so as well";
+  EXPECT_NE(lost[0].find("shards/3/stats.json is missing"), std::string::npos);
+}
+
+TEST(IdleJobs, AreNamed) {
+  CampaignHeader header;
+  EXPECT_EQ(idle_jobs(header), "");
+  header.sessions.resize(1);
+  header.sessions[0].jobs = 3;
+  EXPECT_EQ(idle_jobs(header), "") << "it still runs";
+  header.sessions[0].shards = {1};
+  EXPECT_EQ(idle_jobs(header), "of 3 jobs these began no case: 0, 2");
+  header.sessions[0].shards = {0, 1, 2};
+  EXPECT_EQ(idle_jobs(header), "");
 }
 
 TEST_F(Merge, NotesAnotherBuild) {

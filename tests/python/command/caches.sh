@@ -27,6 +27,8 @@ sequence "$wrong:refuses_attends" --cases 5 && die "a class that refuses all att
 grep -q 'nothing was judged of refuses_attends' "$out/log" || die "it is not said that no attend was judged"
 sequence "$wrong:attends_never" --cases 10 && die "a class passes on its appends, and refuses all attends"
 grep -q 'nothing was judged of the operation forward of attends_never' "$out/log" || die "it is not said of which operation nothing was judged"
+sequence "$wrong:attends_rarely" --cases 60 && die "a class passes that refuses most attends"
+grep -q 'most calls of the operation forward of attends_rarely were not judged: [1-9]' "$out/log" || die "it is not said that most attends were not judged: $(cat "$out/log")"
 sequence "$wrong:returns_from_free" --cases 10 --reduce-seconds 0 --out "$out/found" && die "a class whose free() returns something passes"
 grep -q 'free returned something' "$out/log" || die "it is not said that free() returned something"
 sequence "$wrong:o_alone" --cases 5 --reduce-seconds 0 --out "$out/found" && die "a class that returns no LSE, and does not say so, passes"

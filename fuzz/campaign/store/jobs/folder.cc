@@ -127,6 +127,22 @@ std::string situation_table() {
   return text;
 }
 
+namespace {
+
+// Throws if a shard has lost its statistics: a job would begin anew under its number, and the loss would not
+// show.
+void expect_stats(const std::string& dir, const CampaignHeader& header) {
+  for (const Session& session : header.sessions) {
+    for (const int n : session.shards) {
+      if (!has_stats(dir, n))
+        throw std::runtime_error(shard_dir(dir, n) +
+                                 "/stats.json is missing: restore a copy of it, or use another folder");
+    }
+  }
+}
+
+}  // namespace
+
 CampaignHeader begin_session(const CampaignOptions& options, const std::vector<CampaignTarget>& targets) {
   const std::string& dir = options.dir;
   CampaignHeader header;
@@ -134,6 +150,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   if (old) {
     header = std::move(*old);
     read_findings(dir), read_coverage(dir);  // they throw if a file is lost or not a campaign's
+    expect_stats(dir, header);
   }
   Session session;
   session.started = utc_now();

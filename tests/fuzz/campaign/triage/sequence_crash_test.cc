@@ -464,6 +464,14 @@ TEST(SequencesOfTarget, MustHaveBeenJudged) {
   EXPECT_THAT(why(), HasSubstr("nothing was judged of the operation copy_pages"));
   of.sequences.judged["copy_pages"] = 1;
   EXPECT_EQ(why(), "");
+  // From 20 calls on, half of those of each operation, and of all together, must be judged.
+  of.sequences.asked["append"] = 20;
+  of.sequences.judged["append"] = 9;
+  EXPECT_THAT(why(), HasSubstr("most calls of the operation append were not judged: 9 of 20 were"));
+  of.sequences.judged["append"] = 11;
+  EXPECT_EQ(why(), "");
+  of.sequences.asked["copy_pages"] = 19;
+  EXPECT_THAT(why(), HasSubstr("most calls of it were not judged: 12 of 39 were"));
   of.sequences = {};
   header.targets[0].sequences = false;
   EXPECT_EQ(why(), "");
