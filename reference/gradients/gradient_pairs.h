@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "base/both.h"
 #include "reference/model/error_model.h"
@@ -31,9 +32,9 @@ struct Terms {
   double s_unit = 0, s_tiny = 0, s_overflow = kOverflow;  // of the format of dA as a factor
   double least = 0;  // a non-zero 16-bit factor below this is aligned as if it had this size
   bool rounds_heads = false;
-  bool rounds_pairs = false;          // dS of a pair is rounded to the input's format before it goes to dbias
+  bool rounds_pairs = false;            // dS of a pair is rounded to the input's format before it goes to dbias
   double bias_unit = 0, bias_tiny = 0;  // of the format of dbias
-  int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
+  int64_t dq_adds = 0, dkv_adds = 0;    // 0: as many as pairs
   double product_unit = 0, sum_unit = 0;
 
   // The relative error of a sum over pairs that see each other.
@@ -150,6 +151,14 @@ struct Score {
   bool bounded;
 };
 
+// True if e^(x - lam) is a number. A score that overflows downwards has a weight of 0 as long as the LSE is a
+// number by any arithmetic, so that -inf is not subtracted from -inf. Such are the keys that a bias of the
+// lowest finite number hides from a row with other keys.
+ATTN_BOTH inline bool weighs(double x, double error, double lam, double lam_error) {
+  return std::abs(x) + error < kOverflow ||
+         (x < 0 && std::abs(lam) + lam_error < kOverflow / std::numbers::log2e);
+}
+
 ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, const Pair& in) {
   const double tau = model.scale, size = std::abs(tau), a = tau * in.dot;
   double delta = size * (terms.score_error * in.dot_size + terms.flushed * in.factors + terms.dim_qk * kFlush);
@@ -168,7 +177,8 @@ ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, c
                 3.01 * kU * std::abs(in.bias) + (1 + 3.01 * kU) * in.lse_error;
   const bool fits = model.folded_overflow == 0 || size * in.factors < model.folded_overflow;
   score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
-                  std::abs(score.x) + score.error < kOverflow;
+                  weighs(score.x, score.error, in.lse, in.lse_error) &&
+                  weighs(score.x, score.error, in.lse_apart, in.lse_apart_error);
   return score;
 }
 

@@ -50,7 +50,8 @@
 //
 // Exactly 0, with a bound of 0: dQ of a query that sees no key, dK and dV of a key that no query sees, and dQ
 // and dK if the scale is 0. An element may be anything if an intermediate may overflow, or if an infinite input
-// has a part in it. NaN is due if a NaN has a part in it. For example, a NaN in q, LSE, o or dO of a query
+// has a part in it. A score that overflows downwards, as under a bias of the lowest finite number, is no such
+// intermediate if |lam| < 2^127 ln 2: its P is 0. NaN is due if a NaN has a part in it. For example, a NaN in q, LSE, o or dO of a query
 // makes its dQ NaN, and dK of the keys that it sees. If a column of K, Q or dO holds a number that is not
 // finite, that column of dQ, dK or dV may be anything in its batch entry and KV head, unless the plan isolates
 // hidden NaN.

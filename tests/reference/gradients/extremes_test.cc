@@ -1,0 +1,100 @@
+// Tests the oracle of gradients at the ends of the range of numbers: biases and sinks far from the scores,
+// factors that are flushed, and a scale that is folded into Q.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/reference/gradients/gradient_case.h"
+
+namespace attnfuzz {
+namespace {
+
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// One head without a mask, whose numbers the caller sets.
+Small plain(int32_t dtype, int64_t queries, int64_t keys, int64_t columns) {
+  Small s(dtype, 1);
+  attn_problem& p = s.p;
+  p.batch = p.heads_q = p.heads_kv = 1;
+  p.seq_q = queries, p.seq_k = keys, p.dim_qk = p.dim_v = columns;
+  p.scale = 1, p.softcap = 0;
+  p.causal = p.has_mask = p.has_key_lengths = 0;
+  p.window_left = p.window_right = -1;
+  p.bias_dtype = ATTN_NONE;
+  const auto at_rows = static_cast<size_t>(queries * columns), at_keys = static_cast<size_t>(keys * columns),
+             pairs = static_cast<size_t>(queries * keys);
+  for (Array* array : {&s.q, &s.dout, &s.o}) array->resize(at_rows);
+  for (Array* array : {&s.k, &s.v}) array->resize(at_keys);
+  s.lse.assign(static_cast<size_t>(queries), 0), s.dlse = s.lse;
+  s.mask.assign(pairs, 1), s.bias.assign(pairs, 0), s.dbias.assign(pairs, 0);
+  s.sinks.assign(1, 0);
+  return s;
+}
+Small gaussian(int32_t dtype, int64_t queries, int64_t keys, int64_t columns, uint64_t seed = 7) {
+  Small s = plain(dtype, queries, keys, columns);
+  s.p.scale = 0.25f;
+  Random random(seed);
+  for (Array* array : {&s.q, &s.k, &s.v, &s.dout})
+    for (size_t n = 0; n < array->number.size(); ++n) array->set(dtype, n, random.gaussian());
+  for (float& x : s.dlse) x = static_cast<float>(random.gaussian());
+  return s;
+}
+
+// Models write a mask as a bias of the lowest finite number. It then hides keys as -inf does.
+TEST(GradientExtremes, TheLowestBiasHidesAKey) {
+  const auto masked = [](float hidden, int32_t saved) {
+    Small s = gaussian(ATTN_BF16, 8, 8, 16);
+    s.p.bias_dtype = ATTN_F32;
+    s.p.features |= ATTN_FEATURE_DBIAS;
+    s.plan.saved = saved, s.plan.isolates_masked_nan = 1;
+    for (size_t n = 0; n < s.bias.size(); ++n) s.bias[n] = n % 8 > n / 8 ? hidden : 0;
+    s.save();
+    return s.due();
+  };
+  for (const int32_t saved : {ATTN_SAVED_GIVEN, ATTN_SAVED_RECOMPUTED}) {
+    const Reference hidden = masked(-INFINITY, saved);
+    for (const float low : {-1e30f, -1.7e38f, -0x1.fep127f, kLowest}) {
+      const Reference due = masked(low, saved);
+      EXPECT_EQ(due.unconstrained, 0);
+      for (const TensorId t : {TensorId::kDq, TensorId::kDk, TensorId::kDv, TensorId::kDbias}) {
+        for (size_t n = 0; n < due[t].rule.size(); ++n) {
+          ASSERT_EQ(static_cast<Due>(due[t].rule[n]), Due::kNumber) << low << " element " << n;
+          ASSERT_NEAR(due[t].value[n], hidden[t].value[n], 1e-12);
+          // Hidden pairs may count among those that are added.
+          ASSERT_LE(due[t].bound[n], 1.02 * hidden[t].bound[n] + 1e-30) << low << " element " << n;
+        }
+      }
+    }
+  }
+}
+
+// If a row sees nothing else, -inf may be subtracted from -inf.
+TEST(GradientExtremes, ARowOfTheLowestBiasMayBeAnything) {
+  Small s = gaussian(ATTN_BF16, 2, 3, 4);
+  s.p.bias_dtype = ATTN_F32;
+  for (size_t n = 0; n < 3; ++n) s.bias[n] = kLowest;
+  s.save();
+  const Reference due = s.due();
+  EXPECT_EQ(static_cast<Due>(due[TensorId::kDq].rule[0]), Due::kAnything);
+  EXPECT_EQ(static_cast<Due>(due[TensorId::kDq].rule[4]), Due::kNumber) << "the other query";
+}
+
+// A sink keeps the LSE moderate, but dLSE may be that of an LSE without it.
+TEST(GradientExtremes, AnLseWithoutTheSinkMayOverflow) {
+  for (const bool apart : {false, true}) {
+    Small s = gaussian(ATTN_BF16, 1, 3, 4);
+    s.p.bias_dtype = ATTN_F32;
+    s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+    s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE;
+    s.plan.lse_sink = apart;
+    for (float& bias : s.bias) bias = kLowest;
+    s.save();
+    EXPECT_EQ(static_cast<Due>(s.due()[TensorId::kDq].rule[0]), apart ? Due::kAnything : Due::kNumber);
+    s.dlse[0] = 0;
+    EXPECT_EQ(static_cast<Due>(s.due()[TensorId::kDq].rule[0]), apart ? Due::kAnything : Due::kNumber);
+  }
+}
+
+}  // namespace
+}  // namespace attnfuzz
