@@ -170,7 +170,7 @@ TEST(CudaOracle, LeavesSmallProblemsToTheHost) {
   std::string why;
   const auto oracle = open_cuda_oracle(&why);
   ASSERT_NE(oracle, nullptr) << why;
-  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 45);
+  EXPECT_EQ(hold_on_declared(*oracle, 0, 20).not_for_it, 42);
 }
 
 TEST(CudaOracle, RefusesAKindOfProblemThatItDoesNotKnow) {
