@@ -657,7 +657,8 @@ typedef enum attn_dot_order {
   ATTN_DOT_ASCENDING = 1 /* Q.K has one accumulator; 16 columns after 16, from the first; any order within 16 */
 } attn_dot_order;
 
-/* How the results of the splits are merged. */
+/* How the results of the splits are merged. A split whose keys all lie so far below the others that its weight is 0 has
+ * no part in the result, however large the rounding of its LSE is. */
 typedef enum attn_merge_rule {
   ATTN_MERGE_UNKNOWN = 0,   /* judged by the loosest bound, that of ATTN_MERGE_ONE_BY_ONE */
   ATTN_MERGE_BY_WEIGHT = 1, /* sum w_s O_s / sum w_s, w_s = exp(LSE_s - max LSE) */

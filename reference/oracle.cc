@@ -355,7 +355,7 @@ class Evaluator {
     mean.exact = o_.exact.empty() ? nullptr : &o_.exact[at];
     begin_mean(block_, operands_.values,
                {scores_.x.data(), scores_.e.data(), scores_.weight.data(), scores_.largest, scores_.sum,
-                scores_.largest_e, sink, scores_.sink_weight, scores_.sink_e},
+                scores_.largest_e, sink, row->sink, scores_.sink_weight, scores_.sink_e},
                rounded ? &rounded_ : nullptr, &scratch_.work, &mean);
     out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
     return true;

@@ -318,11 +318,12 @@ ATTN_BOTH inline double merge_allowance(const ErrorNumbers& model, double x, dou
          rounds * 2 * kU * (std::abs(x) + std::abs(most));
 }
 
-// e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials.
-ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
+// e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials. `lost`: lost_of(). A key far
+// below the others makes largest_e large, but not `lost`.
+ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e, double lost) {
   if (terms.merge_steps == 0) return 0;
-  const double ln_s = std::log(terms.merged);
-  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + largest_e) + terms.eps_log * (1 + ln_s) +
+  const double ln_s = std::log(terms.merged), off = std::min(largest_e, lost);
+  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + off) + terms.eps_log * (1 + ln_s) +
                                          2 * kU * ln_s + gamma(terms.merged + 3, kU) + 2 * terms.eps_exp));
 }
 
@@ -340,6 +341,13 @@ struct Stored {
     return bound + terms.o_unit * (o + bound) + terms.o_tiny;
   }
 };
+
+// w_s rho_s of a sink with this weight and allowance e; `below`: s - lam. If e is large, w_s may be 0 where
+// rho_s is infinite.
+ATTN_BOTH inline double sink_error_of(double weight, double below, double e, double eps_weight) {
+  if (e <= 0.125) return weight * (std::exp(e) * (1 + eps_weight) - 1);
+  return std::max(0.0, std::exp(below + e) * (1 + eps_weight) - weight);
+}
 
 // 1 - D.
 ATTN_BOTH inline double lost_of(const MeanTerms& terms, double rho_w, double n, double l) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/partials.h"
 #include "reference/rows/sinks.h"
@@ -112,6 +114,31 @@ TEST(Sink, IsTheLseOfAQueryWithoutKeys) {
   for (const float open : {INFINITY, NAN}) {
     s.sinks = {open};
     EXPECT_EQ(s.reference().unconstrained, 3);
+  }
+}
+
+// A sink far below all keys has no part in the result.
+TEST(Sink, FarBelowIsNone) {
+  for (const int64_t splits : {1, 2}) {
+    for (const int32_t rule : {ATTN_MERGE_UNKNOWN, ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE}) {
+      WithSinks s({.seq_q = 2, .seq_k = 32, .num_splits = splits});
+      s.c.fill(Regime::kGaussian, 3);
+      s.c.plan.merge_rule = rule;
+      s.sinks = {-INFINITY};
+      const Reference none = s.reference();
+      for (const float low : {-1e6f, -1e9f, -1e10f, -1e30f, std::numeric_limits<float>::lowest()}) {
+        s.sinks = {low};
+        const Reference r = s.reference();
+        for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+          for (size_t n = 0; n < r[t].value.size(); ++n) {
+            EXPECT_NEAR(r[t].value[n], none[t].value[n], 1e-13);
+            // The sink costs one more rescale and one more addition.
+            EXPECT_LE(r[t].bound[n], 1.1 * none[t].bound[n])
+                << low << ", " << splits << " splits, rule " << rule;
+          }
+        }
+      }
+    }
   }
 }
 
