@@ -78,9 +78,12 @@ __device__ inline void count_keys(const GradientsInput& in, int64_t row, int64_t
 template <Format kFormat>
 __device__ inline void read_row(const GradientsInput& in, int64_t row, GradientRow& to, Taint* dout_taint,
                                 Taint* o_taint) {
-  double sums[5] = {};
-  for (int t = G::rank(); t < in.rows.dim_qk; t += 32)
-    sums[0] += fabs(pure(number_at<kFormat>(in.rows.q, row * in.rows.stride_qk + t), &to.q_taint));
+  double sums[6] = {}, most = 0;
+  for (int t = G::rank(); t < in.rows.dim_qk; t += 32) {
+    const double size = fabs(pure(number_at<kFormat>(in.rows.q, row * in.rows.stride_qk + t), &to.q_taint));
+    sums[0] += size;
+    most = larger(most, size);
+  }
   for (int c = G::rank(); c < in.rows.dim_v; c += 32) {
     const int64_t stored = row * in.rows.stride_v + c, own = row * in.rows.dim_v + c;
     const double d = pure(number_at<kFormat>(in.dout, stored), dout_taint);
@@ -89,11 +92,13 @@ __device__ inline void read_row(const GradientsInput& in, int64_t row, GradientR
     sums[1] += fabs(d);
     sums[2] += d * o;
     sums[3] += fabs(d * o);
+    sums[5] += fabs(o);
     if (in.own_o != nullptr) sums[4] += fabs(d) * in.own_o_error[own];
   }
   G::over(sums, Sum());
-  to.q_norm = sums[0], to.dout_norm = sums[1];
+  to.q_norm = sums[0], to.q_most = G::over(most, Max()), to.dout_norm = sums[1];
   to.delta = sums[2], to.delta_size = sums[3], to.delta_error = sums[4];
+  to.delta_factors = sums[1] + sums[5];
   to.q_taint = over_warp(to.q_taint);
   *dout_taint = over_warp(*dout_taint);
   *o_taint = over_warp(*o_taint);
@@ -146,7 +151,7 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
                                   GradientRow& to) {
   to.row_taint = dout_taint;
   if (to.pairs == 0 && !in.sinks) {
-    to.delta = to.delta_size = to.delta_error = 0;
+    to.delta = to.delta_size = to.delta_factors = to.delta_error = 0;
     return;
   }
   load_lse(in, row, to);
@@ -158,7 +163,8 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
   to.row_taint = taint;
   to.taint = to.pairs == 0 ? kPure : worse(taint, to.q_taint);
   if (!isfinite(to.lse)) to.lse = 0;
-  if (to.sink_taint != kPure) to.delta = to.delta_size = 0;
+  if (!isfinite(to.lse_apart)) to.lse_apart = 0;
+  if (to.sink_taint != kPure) to.delta = to.delta_size = to.delta_factors = 0;
 }
 
 template <Format kFormat>

@@ -76,9 +76,9 @@ struct GradientsOutput {
 
 // A kernel finds this about each row before another looks at pairs. The names are those of gradients::Pair.
 struct GradientRow {
-  double lse, lse_error, delta, delta_size, delta_error;
+  double lse, lse_error, delta, delta_size, delta_factors, delta_error;
   double dlse, lse_apart, lse_apart_error;
-  double q_norm, dout_norm;
+  double q_norm, q_most, dout_norm;
   double sum_error;  // the relative error of dQ's sums
   int64_t pairs;
   gradients::Taint q_taint, dout_taint, lse_taint, row_taint, taint, sink_taint;  // as in gradients.cc

@@ -50,11 +50,12 @@ ATTN_BOTH inline int64_t block_of(int64_t index, int64_t tile, int64_t mma_block
 
 struct Pair {
   double dot, dot_size;                   // q.k and sum|q k|
-  double factors;                         // sum|q| + sum|k|
+  double factors, most_q;                 // sum|q| + sum|k|; max|q|
   double bias, lse;                       // natural
   double grad, grad_size;                 // dO.v and sum|dO v|
   double grad_factors;                    // sum|dO| + sum|v|
   double delta, delta_size;               // D and sum|dO o|
+  double delta_factors = 0;               // sum|dO| + sum|o|
   double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
   // If the stored LSE leaves the sink out: dLSE, that LSE and its error. Otherwise dLSE is a part of `delta`.
   double dlse_apart = 0, lse_apart = 0, lse_apart_error = 0;
@@ -78,6 +79,7 @@ struct SinkTerm {
 struct SinkRow {
   double sink, lse, lse_error;            // natural; a sink of -infinity is none
   double delta, delta_size, delta_error;  // D, sum|dO o| + |dLSE|, and the further error of D
+  double delta_factors;                   // sum|dO| + sum|o|
 };
 ATTN_BOTH inline SinkTerm sink_term(const Terms& terms, const ErrorNumbers& model, const SinkRow& in);
 
@@ -175,7 +177,9 @@ ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, c
   }
   score.error = delta + shift + 3.01 * kU * (std::abs(a) + std::abs(score.x) + 2 * delta + std::abs(in.lse)) +
                 3.01 * kU * std::abs(in.bias) + (1 + 3.01 * kU) * in.lse_error;
-  const bool fits = model.folded_overflow == 0 || size * in.factors < model.folded_overflow;
+  // The scale may be folded into Q together with log2 e.
+  const bool fits =
+      model.folded_overflow == 0 || size * in.most_q * std::numbers::log2e < model.folded_overflow;
   score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
                   weighs(score.x, score.error, in.lse, in.lse_error) &&
                   weighs(score.x, score.error, in.lse_apart, in.lse_apart_error);
@@ -206,7 +210,7 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   const double z = in.grad - in.delta;
   const double g = terms.grad_error * in.grad_size + terms.flushed * in.grad_factors +
                    2 * terms.dim_v * kFlush + gamma(terms.dim_v + 1, kU) * in.delta_size +
-                   model.v_tiny * in.grad_factors + in.delta_error;
+                   model.v_tiny * in.grad_factors + model.flushed_factor * in.delta_factors + in.delta_error;
   const double twice = 1 + 2.01 * kU;
   double ds = out.p * z;
   double s_error = high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
@@ -238,7 +242,8 @@ ATTN_BOTH inline SinkTerm sink_term(const Terms& terms, const ErrorNumbers& mode
   const double error = in.lse_error + 3.01 * kU * (std::abs(in.sink) + std::abs(in.lse) + std::abs(exponent));
   const double eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + error);
   const double weight = std::exp(exponent), high = std::exp(exponent + error) * (1 + eps);
-  const double off = gamma(terms.dim_v + 1, kU) * in.delta_size + terms.dim_v * kFlush + in.delta_error;
+  const double off = gamma(terms.dim_v + 1, kU) * in.delta_size + terms.dim_v * kFlush +
+                     model.flushed_factor * in.delta_factors + in.delta_error;
   const double size = std::abs(in.delta);
   SinkTerm term = {.value = -weight * in.delta};
   term.error = high * (1 + 1.01 * kU) * (size + off) - weight * size + 2 * kFlush * (size + off + 1);

@@ -27,6 +27,7 @@ constexpr int64_t kBlockRows = 16;  // rows whose products are computed together
 struct Rows {
   Matrix value, size;          // size: |value|, raised as the tensor core aligns it
   std::vector<double> norm;    // sum |value| of each row
+  std::vector<double> most;    // max |value| of each row
   std::vector<Taint> taint;    // of each row
   std::vector<Taint> element;  // of each element; empty if all are finite
   std::vector<bool> column;    // true: the column holds a number that is not finite
@@ -35,6 +36,7 @@ struct Rows {
     value.resize(rows, columns);
     size.resize(rows, columns);
     norm.assign(static_cast<size_t>(rows), 0);
+    most.assign(static_cast<size_t>(rows), 0);
     taint.assign(static_cast<size_t>(rows), kPure);
     element.clear();
     column.assign(static_cast<size_t>(columns), false);
@@ -48,6 +50,7 @@ struct Rows {
       if (const Taint taint_here = taint_of(x); taint_here != kPure) mark(row, c, taint_here), x = 0;
       const double magnitude = std::abs(x);
       norm[static_cast<size_t>(row)] += magnitude;
+      most[static_cast<size_t>(row)] = std::max(most[static_cast<size_t>(row)], magnitude);
       size(row, c) = magnitude > 0 ? std::max(magnitude, least) : 0;
     }
   }
@@ -98,6 +101,7 @@ struct Block {
     std::vector<int64_t> keys;                    // the needed keys that it sees
     int64_t pairs, blocks;                        // keys that it sees; blocks of the mma that hold one
     double lse, gradient, gradient_size;          // lam, D, sum|dO o|
+    double gradient_factors = 0;                  // sum|dO| + sum|o|
     double lse_error = 0, gradient_error = 0;     // if a kernel computes O and LSE by itself
     double a = 0;                                 // sum of |dA|
     Taint taint;                                  // of q, lse, o, dO, dLSE
@@ -291,11 +295,13 @@ class Gradients {
                      host_.o.stride[3], p_.dim_v, o.data());
     }
     Taint taint = std::max(query->lse_taint, block_.dout.taint[static_cast<size_t>(n)]);
+    query->gradient_factors = block_.dout.norm[static_cast<size_t>(n)];
     for (int64_t c = 0; c < p_.dim_v; ++c) {
       taint = std::max(taint, taint_of(o[static_cast<size_t>(c)]));
       const double term = block_.dout.value(n, c) * o[static_cast<size_t>(c)];
       query->gradient += term;
       query->gradient_size += std::abs(term);
+      query->gradient_factors += std::abs(o[static_cast<size_t>(c)]);
     }
     query->sink_taint = taint;
     if (has(ATTN_FEATURE_DLSE)) taint = std::max(taint, load_dlse(query));
@@ -304,7 +310,8 @@ class Gradients {
     query->row_taint = taint;
     query->taint = query->pairs == 0 ? kPure : std::max(taint, block_.q.taint[static_cast<size_t>(n)]);
     if (!std::isfinite(query->lse)) query->lse = 0;
-    if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
+    if (!std::isfinite(query->lse_apart)) query->lse_apart = 0;
+    if (query->sink_taint != kPure) query->gradient = query->gradient_size = query->gradient_factors = 0;
   }
 
   // Loads the LSE of a row. It includes the sink.
@@ -370,7 +377,7 @@ class Gradients {
     for (const int64_t j : query.keys) {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       Pair in = inputs_of(n, at, j, bias_of(query.at, j));
-      in.delta = in.delta_size = in.delta_error = in.dlse_apart = 0;
+      in.delta = in.delta_size = in.delta_factors = in.delta_error = in.dlse_apart = 0;
       const Factor of = pair(terms_, model_, in);
       const double size = std::abs(in.grad);
       error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
@@ -478,7 +485,8 @@ class Gradients {
                                      .lse_error = query.lse_error,
                                      .delta = query.gradient,
                                      .delta_size = query.gradient_size,
-                                     .delta_error = query.gradient_error});
+                                     .delta_error = query.gradient_error,
+                                     .delta_factors = query.gradient_factors});
     sum.add(term.value, term.error);
     if (!term.bounded) sum.mark(kFree);
   }
@@ -495,6 +503,7 @@ class Gradients {
     return {.dot = block_.dot(n, at),
             .dot_size = block_.dot_size(n, at),
             .factors = block_.q.norm[row] + k_.norm[key],
+            .most_q = block_.q.most[row],
             .bias = std::isfinite(bias) ? bias : 0,
             .lse = query.lse,
             .grad = block_.grad(n, at),
@@ -502,6 +511,7 @@ class Gradients {
             .grad_factors = block_.dout.norm[row] + v_.norm[key],
             .delta = query.gradient,
             .delta_size = query.gradient_size,
+            .delta_factors = query.gradient_factors,
             .lse_error = query.lse_error,
             .delta_error =
                 query.gradient_error +

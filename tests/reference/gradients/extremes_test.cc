@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/model/error_cap.h"
 #include "tests/reference/gradients/gradient_case.h"
 
 namespace attnfuzz {
@@ -94,6 +95,52 @@ TEST(GradientExtremes, AnLseWithoutTheSinkMayOverflow) {
     s.dlse[0] = 0;
     EXPECT_EQ(static_cast<Due>(s.due()[TensorId::kDq].rule[0]), apart ? Due::kAnything : Due::kNumber);
   }
+}
+
+// Flushed factors of D = dO.o, at a finite dS: o is 2^125, and dO is subnormal.
+TEST(GradientExtremes, FlushedFactorsOfDeltaAreCharged) {
+  Small s = plain(ATTN_BF16, 1, 2, 1);
+  s.plan.flush_to_zero = 1;
+  s.k.set(ATTN_BF16, 0, 1);
+  s.v.set(ATTN_BF16, 1, 0x1p126);
+  s.dout.set(ATTN_BF16, 0, 0x1p-127);
+  s.save();
+  const Expected due = s.due()[TensorId::kDq];
+  EXPECT_NEAR(due.value[0], -0.125, 1e-6);
+  EXPECT_LE(due.ratio(0, 0, 0), 1) << "the product of a flushed dO";
+  EXPECT_GT(due.ratio(0, 0, 1), 1);
+  s.plan.flush_to_zero = 0;
+  EXPECT_GT(s.due()[TensorId::kDq].ratio(0, 0, 0), 1);
+}
+
+TEST(GradientExtremes, FlushedFactorsOfDsinkAreCharged) {
+  Small s = plain(ATTN_BF16, 1, 1, 1);
+  s.plan.flush_to_zero = 1;
+  s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32, s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK;
+  s.v.set(ATTN_BF16, 0, 0x1p126);
+  s.dout.set(ATTN_BF16, 0, 0x1p-127);
+  s.save();
+  const Expected due = s.due()[TensorId::kDsink];
+  EXPECT_NEAR(due.value[0], -0.125, 1e-6);
+  EXPECT_LE(due.ratio(0, 0, 0), 1);
+  EXPECT_GT(due.ratio(0, 0, 0.5), 1);
+}
+
+// Q times the scale and log2 e may be infinite, as in the forward pass. Many columns, or keys, are no reason.
+TEST(GradientExtremes, AFoldedQueryOverflowsByItsLargestNumber) {
+  const auto state = [](float q, int64_t columns, float k) {
+    Small s = plain(ATTN_F16, 1, 1, columns);
+    s.plan.scale_mode = ATTN_SCALE_FOLDED_Q;
+    for (size_t t = 0; t < static_cast<size_t>(columns); ++t)
+      s.q.set(ATTN_F16, t, q), s.k.set(ATTN_F16, t, t == 0 ? k : 0);
+    s.v.set(ATTN_F16, 0, 1), s.dout.set(ATTN_F16, 0, 1);
+    s.save();
+    return static_cast<Due>(s.due()[TensorId::kDv].rule[0]);
+  };
+  EXPECT_EQ(state(60000, 1, 0x1p-14f), Due::kAnything);
+  EXPECT_EQ(state(40000, 1, 0x1p-14f), Due::kNumber);
+  EXPECT_EQ(state(40000, 12, 0x1p-14f), Due::kNumber);
+  EXPECT_EQ(state(0x1p-14f, 1, 65504), Due::kNumber);
 }
 
 }  // namespace
