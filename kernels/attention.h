@@ -602,7 +602,8 @@ typedef enum attn_scale_mode {
    * lowest finite number does, they are equal. Then all weights must be equal, even if the score times log2 e
    * is -inf. */
   ATTN_SCALE_SEPARATE = 2,
-  ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
+  /* Q is scaled and rounded to its own format first. A backward pass may multiply dA by this Q for dK. */
+  ATTN_SCALE_FOLDED_Q = 3,
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded. If |x| is
    * 2^27 or more, the rounding of mu changes all weights of a row by one factor. */
   ATTN_SCALE_SEPARATE_FMA = 4

@@ -39,6 +39,10 @@ struct Terms {
 
   // The relative error of a sum over pairs that see each other.
   ATTN_BOTH double sum_error(int64_t pairs, int64_t blocks, int64_t adds) const;
+  // The same of dK, if its factor Q may have the scale folded in. `relative`: sum_error().
+  ATTN_BOTH double folded(const ErrorNumbers& model, double relative) const {
+    return relative + model.folded_unit * (1 + relative);
+  }
   ATTN_BOTH double raised(double size) const { return size > 0 && size < least ? least : size; }
 };
 
@@ -102,11 +106,12 @@ struct Element {
 ATTN_BOTH inline Element element_of(const Result& result, Taint taint);
 
 // `sum` and `error`: without the scale; `relative`: the part of `error` for each unit of the moduli' sum.
-// `factors`: the sum of |dA| or P, which counts if numbers are flushed.
+// `factors`: the sum of |dA| or P, which counts if numbers are flushed. `of_q`: the other factor is Q, which a
+// kernel may have scaled.
 struct Sum {
   double sum, error, relative, factors;
   int64_t pairs, adds;
-  bool scaled;
+  bool scaled, of_q = false;
 };
 ATTN_BOTH inline Result finish(const Terms& terms, const ErrorNumbers& model, const Sum& in);
 
@@ -267,6 +272,7 @@ ATTN_BOTH inline Result finish(const Terms& terms, const ErrorNumbers& model, co
   Result out;
   out.value = tau * in.sum;
   out.bound = size * (in.error + terms.flushed * in.factors + (static_cast<double>(in.pairs) + adds) * kFlush);
+  if (in.of_q && model.folded_unit > 0) out.bound += (model.folded_tiny + model.flushed_factor) * in.factors;
   if (in.scaled) out.bound += 2 * kU * (std::abs(out.value) + out.bound);
   if (model.flushes && in.scaled && size < kFlush) out.bound += std::abs(out.value);
   out.bound += model.o_unit * (std::abs(out.value) + out.bound) + model.o_tiny;

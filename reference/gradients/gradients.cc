@@ -423,7 +423,8 @@ class Gradients {
       if (dbias_.wanted()) add_to_bias(query.at, j, of, all);
       block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
       block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
-      const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
+      const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds),
+                   of_dk = terms_.folded(model_, of_key);
       pure &= all == kPure;
       if (all == kPure) {
         block_.da(n, at) = of.a;
@@ -431,7 +432,7 @@ class Gradients {
         query.a += moduli;
         key.a += moduli;
         block_.of_q(n, at) = of.a_error + of_row * moduli;
-        block_.of_k(n, at) = of.a_error + of_key * moduli;
+        block_.of_k(n, at) = of.a_error + of_dk * moduli;
       }
       if (p_taint == kPure) {
         block_.p(n, at) = of.p;
@@ -623,7 +624,8 @@ class Gradients {
                Expected* to) const {
     const bool there = j < length_;
     const KeyPairs of = there ? pairs_[static_cast<size_t>(j)] : KeyPairs{};
-    const double relative = terms_.sum_error(of.pairs, of.blocks, terms_.dkv_adds);
+    const double plain = terms_.sum_error(of.pairs, of.blocks, terms_.dkv_adds),
+                 relative = scaled ? terms_.folded(model_, plain) : plain;
     for (int64_t c = 0; c < to->columns; ++c) {
       Taint taint = kPure;
       if (there && !sums.taint.empty()) taint = sums.taint[static_cast<size_t>(j * to->columns + c)];
@@ -631,7 +633,7 @@ class Gradients {
       if (taint == kPure && met) taint = kFree;
       write(row * to->columns + c,
             {there ? sums.value(j, c) : 0, there ? sums.bound(j, c) : 0, relative, scaled ? of.a : of.p,
-             of.pairs, terms_.dkv_adds, scaled},
+             of.pairs, terms_.dkv_adds, scaled, scaled},
             taint, to);
     }
   }

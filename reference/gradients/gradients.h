@@ -23,6 +23,8 @@
 //
 //   B(dQ) = |tau| [sum_j E^A |k| + (g_n + A u) sum_j (|dA| + E^A) |k| + (n + A) f]
 //   B(dK)   the same over queries and heads; B(dV) with P, E^P, dO and without tau
+//   B(dK) += sum_i (|dA| + E^A) (u_Q |tau q| (1 + g_n + A u) + eta_Q)       if the scale is folded into Q: dK then has
+//                                                              the rounded Q' = tau q as a factor
 //   B    += 2u (|r| + B)                                       the scale
 //   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
 //                                                              heads are added up in the input's format

@@ -126,6 +126,47 @@ TEST(GradientExtremes, FlushedFactorsOfDsinkAreCharged) {
   EXPECT_GT(due.ratio(0, 0, 0.5), 1);
 }
 
+// A kernel that scales Q and rounds it multiplies dS by this Q for dK.
+TEST(GradientExtremes, AFoldedScaleRoundsAFactorOfDk) {
+  const auto rounded = [](double x) {
+    const uint16_t bits = encode16(ATTN_F16, static_cast<float>(x));
+    return decode(ATTN_F16, &bits, 0);
+  };
+  double worst = 0, unfolded = 0;
+  for (uint64_t seed = 0; seed < 4000; ++seed) {
+    Small s = gaussian(ATTN_F16, 1, 2, 16, seed);
+    s.p.scale = 0.088388346f;
+    s.plan.ds_format = seed % 2 ? +ATTN_FORMAT_F32 : +ATTN_FORMAT_OF_INPUT;
+    s.plan.scale_mode = seed % 4 < 2 ? ATTN_SCALE_FOLDED_Q : ATTN_SCALE_UNKNOWN;
+    s.save();
+    const Reference due = s.due();
+    s.plan.scale_mode = ATTN_SCALE_SEPARATE;
+    const Reference separate = s.due();
+    double delta = 0;
+    for (size_t c = 0; c < 16; ++c) delta += double{s.dout.number[c]} * s.o.number[c];
+    for (size_t j = 0; j < 2; ++j) {
+      double x = 0, grad = 0;
+      for (size_t t = 0; t < 16; ++t) {
+        x += rounded(s.p.scale * double{s.q.number[t]}) * s.k.number[j * 16 + t];
+        grad += double{s.dout.number[t]} * s.v.number[j * 16 + t];
+      }
+      double ds = std::exp(x - s.lse[0]) * (grad - delta);
+      if (seed % 2 == 0) ds = rounded(ds);
+      for (size_t t = 0; t < 16; ++t) {
+        const double got = rounded(ds * rounded(s.p.scale * double{s.q.number[t]}));
+        const auto ratio = [&](const Reference& of) {
+          return of[TensorId::kDk].ratio(static_cast<int64_t>(j), static_cast<int64_t>(t),
+                                         static_cast<float>(got));
+        };
+        worst = std::max(worst, ratio(due)), unfolded = std::max(unfolded, ratio(separate));
+      }
+    }
+  }
+  EXPECT_LE(worst, 1);
+  EXPECT_GT(worst, 0.5);
+  EXPECT_GT(unfolded, 1) << "a kernel that declares the original Q";
+}
+
 // Q times the scale and log2 e may be infinite, as in the forward pass. Many columns, or keys, are no reason.
 TEST(GradientExtremes, AFoldedQueryOverflowsByItsLargestNumber) {
   const auto state = [](float q, int64_t columns, float k) {
