@@ -136,7 +136,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   LSE(b,h,i) = ln(exp(sink(h)) + sum_j exp(x_j)),   O as before: its weights add up to less than 1
  *
  * A sink acts like one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf has no effect. A query
- * that sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
+ * that sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE, which is then that of the
+ * keys alone, however far above them the sink lies. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
 /* dim_qk or dim_v is above 256, up to 1024. The kernel's domain and its plan() decide which of these sizes it takes. */
 #define ATTN_FEATURE_WIDE ((uint64_t)1 << 3)

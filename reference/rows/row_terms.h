@@ -367,6 +367,18 @@ ATTN_BOTH inline double lone_sink_bound(const ErrorNumbers& model, double s) {
   return 6 * kU * std::abs(s) + model.eps_log + 2 * model.eps_exp + 4 * kU;
 }
 
+// What B_lam of an LSE without the sink s grows by, if the maximum may include the sink (scores.h). `n`: the
+// most keys.
+ATTN_BOTH inline double sink_in_maximum(const ErrorNumbers& model, double lam, double s, double n) {
+  const double above = s - lam, far = above + std::log(n);
+  if (!(far > 0)) return 0;
+  const double flushed = n * (2 * kFlush + (model.rounded_sum ? model.p_tiny : 0)) * std::exp(above);
+  constexpr double kMostFlushed = 0x1p-10;
+  if (!(flushed < kMostFlushed)) return 0;
+  return (8 * kU + 2 * model.eps_exp_slope) * far + (model.eps_log + 2 * kU) * std::max(above, 0.0) +
+         model.eps_exp + 2 * kU - std::log1p(-flushed);
+}
+
 // The possible misalignment of V's subnormals, including those that meet subnormals of P.
 ATTN_BOTH inline double aligned_values(const MeanTerms& terms, double count, double l) {
   return terms.aligned_tiny * (1 + count * terms.least_factor / l);

@@ -82,6 +82,38 @@ TEST(Sink, LeavesTheLseUnchangedIfThePlanSaysSo) {
   EXPECT_NE(none[TensorId::kO].value, with[TensorId::kO].value);
 }
 
+// A kernel whose maximum includes the sink, and one whose maximum does not. All scores are 0.
+TEST(Sink, MayBeInTheMaximumOfAnLseWithoutIt) {
+  constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+  for (const float sink : {-5.0f, 0.0f, 2.0f, 8.0f, 20.0f, 40.0f, 70.0f}) {
+    double worst = 0, least = kInf;
+    for (int n = 1; n <= 64; ++n) {
+      WithSinks s({.seq_q = 1, .seq_k = n});
+      s.c.fill(Regime::kZeroQuery, 3);
+      s.c.plan.lse_sink = 1;
+      s.sinks = {sink};
+      const Reference due = s.reference();
+      for (const float largest : {0.0f, std::max(sink, 0.0f)}) {
+        const float mu = largest * kLog2E;
+        float sum = 0;
+        for (int j = 0; j < n; ++j) sum += std::exp2(-mu);
+        for (const float lse : {(mu + std::log2(sum)) * kLn2, largest + std::log2(sum) * kLn2})
+          worst = std::max(worst, due[TensorId::kLse].ratio(0, 0, lse));
+      }
+      least = std::min(least, due[TensorId::kLse].ratio(0, 0, std::log(static_cast<float>(n)) + 0.001f));
+    }
+    EXPECT_LE(worst, 1) << sink;
+    EXPECT_GT(least, sink < 50 ? 10 : 1) << sink;
+  }
+  // Weights relative to such a maximum would be 0.
+  WithSinks s({.seq_q = 1, .seq_k = 4});
+  s.c.fill(Regime::kZeroQuery, 3);
+  s.c.plan.lse_sink = 1;
+  s.sinks = {90};
+  EXPECT_EQ(s.reference()[TensorId::kLse].ratio(0, 0, -INFINITY), kInf);
+  EXPECT_GT(s.reference()[TensorId::kLse].ratio(0, 0, std::log(4.0f) + 0.001f), 10);
+}
+
 TEST(Sink, OfMinusInfinityIsNone) {
   WithSinks s({.heads_q = 2, .seq_q = 6, .seq_k = 5, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   s.c.fill(Regime::kGaussian, 5);
