@@ -117,7 +117,7 @@ __device__ inline void load_lse(const GradientsInput& in, int64_t row, GradientR
     to.lse = sink;
     to.lse_taint = kPure;
   } else if (in.own_lse != nullptr) {
-    to.lse_apart = stored + log1p(-exp(sink - stored));
+    to.lse_apart = in.own_lse_apart[row];
   } else {
     to.lse_apart = stored;
     const gradients::WithSink with = gradients::with_sink(stored, sink);
@@ -138,12 +138,14 @@ __device__ inline Taint load_dlse(const GradientsInput& in, int64_t row, Gradien
 
 // Adds the errors of O and LSE of a kernel that computes both by itself: load_errors() of gradients.cc.
 __device__ inline void load_errors(const GradientsInput& in, int64_t row, GradientRow& to) {
-  const auto terms = static_cast<double>(to.pairs + in.sinks);
+  const auto keys = static_cast<double>(to.pairs);
+  const auto error = [&](double bound, double terms) {
+    return bound + 3.01 * kU * log(larger(terms, 1)) + in.rows.model.eps_reciprocal + 4 * kU;
+  };
   to.delta_error *= 1 + gamma(static_cast<double>(in.rows.dim_v + 1), kU);
   to.delta_error += 5 * kU * fabs(to.dlse);
-  to.lse_error =
-      in.own_lse_error[row] + 3.01 * kU * log(larger(terms, 1)) + in.rows.model.eps_reciprocal + 4 * kU;
-  if (in.apart) to.lse_apart_error = 1.01 * to.lse_error * exp(to.lse - to.lse_apart) + 4 * kU;
+  to.lse_error = error(in.own_lse_error[row], keys + in.sinks);
+  if (in.apart && to.pairs > 0) to.lse_apart_error = error(in.own_lse_apart_error[row], keys);
 }
 
 // load_saved() of gradients.cc.
@@ -160,6 +162,7 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
   if (in.dlse != nullptr) taint = worse(taint, load_dlse(in, row, to));
   if (!in.apart) to.sink_taint = taint;
   if (in.own_o != nullptr) load_errors(in, row, to);
+  if (in.apart && to.pairs > 0) taint = worse(taint, gradients::taint_of(to.lse_apart));
   to.row_taint = taint;
   to.taint = to.pairs == 0 ? kPure : worse(taint, to.q_taint);
   if (!isfinite(to.lse)) to.lse = 0;

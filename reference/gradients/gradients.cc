@@ -134,7 +134,7 @@ class Gradients {
         tile_k_(std::max<int64_t>(plan.tile_k, 1)),
         sequences_(problem, host),
         sinks_(has(ATTN_FEATURE_DSINK)),
-        apart_(sinks_ && plan.lse_sink != 0),
+        apart_(leaves_sink_out(problem, plan, calibration)),
         gathered_(has(ATTN_FEATURE_SELECTED_BACKWARD)),
         wanted_(wanted(problem, plan, sample)),
         out_(unset_gradients(problem, host, model_)),
@@ -307,6 +307,8 @@ class Gradients {
     if (has(ATTN_FEATURE_DLSE)) taint = std::max(taint, load_dlse(query));
     if (!apart_) query->sink_taint = taint;
     if (recomputed()) load_errors(n, query);
+    // An LSE without the sink may be unknown where the sink makes that with it certain.
+    if (apart_ && query->pairs > 0) taint = std::max(taint, taint_of(query->lse_apart));
     query->row_taint = taint;
     query->taint = query->pairs == 0 ? kPure : std::max(taint, block_.q.taint[static_cast<size_t>(n)]);
     if (!std::isfinite(query->lse)) query->lse = 0;
@@ -331,6 +333,8 @@ class Gradients {
     if (query->pairs == 0) {  // the stored LSE has no key and no sink
       query->lse = query->sink;
       query->lse_taint = kPure;
+    } else if (exact_ != nullptr && exact_->lse_apart != nullptr) {
+      query->lse_apart = exact_->lse_apart[query->row];
     } else if (exact_ != nullptr) {
       query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
     } else {
@@ -359,13 +363,14 @@ class Gradients {
     for (int64_t c = 0; c < p_.dim_v; ++c)
       query->gradient_error += std::abs(block_.dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];
     query->gradient_error *= 1 + gamma(static_cast<double>(p_.dim_v + 1), kU);
-    const auto terms = static_cast<double>(query->keys.size() + (sinks_ ? 1 : 0));
-    query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(std::max(terms, 1.0)) +
-                       model_.eps_reciprocal + 4 * kU;
+    const auto keys = static_cast<double>(query->keys.size());
+    const auto error = [this](double bound, double terms) {
+      return bound + 3.01 * kU * std::log(std::max(terms, 1.0)) + model_.eps_reciprocal + 4 * kU;
+    };
+    query->lse_error = error(exact_->lse_error[query->row], keys + (sinks_ ? 1 : 0));
     // An automatic derivative adds P dLSE to P (dP - D): one more rounding of each.
     query->gradient_error += 5 * kU * std::abs(query->dlse);
-    if (apart_)
-      query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
+    if (apart_ && query->pairs > 0) query->lse_apart_error = error(exact_->lse_apart_error[query->row], keys);
   }
 
   // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over the query's keys.

@@ -73,6 +73,9 @@
 // entry and KV head may be anything, unless the plan isolates hidden NaN. The reason is that a
 // weight of 0 divided by a sum that is NaN is NaN.
 //
+// If dLSE is the gradient with respect to LSE' without the sink, LSE' and its bound are those of the forward
+// pass without sinks. They cannot be computed from lam: the sink may exceed all keys.
+//
 // The second form of D' is that of the derivative of a softmax; its G has no term for D. eps_r is the error of
 // the division. B^o includes the rounding of O to the input's format, though a function may keep O in fp32.
 #pragma once
@@ -110,6 +113,10 @@ struct ExactRows {
   // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: `o` and `lse` have no error.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
+  // The LSE without the sink, and its B^lam, if dLSE is the gradient with respect to it. nullptr: it follows
+  // from `lse`.
+  const double* lse_apart = nullptr;
+  const double* lse_apart_error = nullptr;
 };
 
 // True for the plan of a kernel that computes O and the LSE by itself.

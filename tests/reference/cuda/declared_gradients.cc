@@ -38,6 +38,13 @@ void mask_low(uint64_t seed, Small* s) {
     if (random.below(3) == 0) bias = low;
 }
 
+// Moves sinks far from the scores.
+void take_far_sinks(uint64_t seed, Small* s) {
+  constexpr float kFar[] = {20, 90, -90, 1e9f, -1e9f, -1e30f, std::numeric_limits<float>::lowest()};
+  Random random(seed ^ 0x51);
+  for (float& sink : s->sinks) sink += kFar[random.below(std::size(kFar))];
+}
+
 // Declares any legal combination that matters to gradients.
 void declare(Random* random, attn_plan* plan) {
   const auto one_in = [&](int64_t n) { return random->below(n) == 0; };
@@ -118,6 +125,7 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
       s.add_more(number);
     if (number % 5 == 2) s.take_key_blocks(number);
     if (number % 3 == 1) mask_low(number, &s);
+    if (number % 4 == 2) take_far_sinks(number, &s);
     s.save();
     if (number % 3 == 0) plant(&random, &s);
     declare(&random, &s.plan);

@@ -97,6 +97,31 @@ TEST(GradientExtremes, AnLseWithoutTheSinkMayOverflow) {
   }
 }
 
+// The LSE without the sink cannot be recovered from one with it, if the sink exceeds all keys.
+TEST(GradientExtremes, AHighSinkLeavesTheBoundsOfDlse) {
+  const auto mean_bound = [](float sink, int32_t saved) {
+    Small s = gaussian(ATTN_BF16, 8, 8, 16);
+    s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+    s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE;
+    s.plan.lse_sink = 1, s.plan.saved = saved;
+    s.sinks[0] = sink;
+    s.save();
+    const Reference due = s.due();
+    double sum = 0;
+    for (const TensorId t : {TensorId::kDq, TensorId::kDk}) {
+      for (size_t n = 0; n < due[t].bound.size(); ++n) {
+        EXPECT_EQ(static_cast<Due>(due[t].rule[n]), Due::kNumber) << sink;
+        sum += due[t].bound[n];
+      }
+    }
+    return sum;
+  };
+  for (const float sink : {2.0f, 8.0f, 12.0f, 16.0f, 20.0f, 40.0f}) {
+    const double given = mean_bound(sink, ATTN_SAVED_GIVEN), own = mean_bound(sink, ATTN_SAVED_RECOMPUTED);
+    EXPECT_LT(own, (sink < 8 ? 6 : 1.5) * given) << sink;
+  }
+}
+
 // Flushed factors of D = dO.o, at a finite dS: o is 2^125, and dO is subnormal.
 TEST(GradientExtremes, FlushedFactorsOfDeltaAreCharged) {
   Small s = plain(ATTN_BF16, 1, 2, 1);
