@@ -2,6 +2,7 @@
 #include "reference/cuda/evaluate.h"
 #include "reference/cuda/pack.h"
 #include "reference/cuda/row_results.h"
+#include "reference/model/error_cap.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz::cuda {
@@ -29,7 +30,7 @@ std::optional<Reference> forward_on_device(Session& session, const Asked& asked,
   const auto& [problem, host, plan, calibration, sample] = asked;
   *why = unknown_features({"the oracle on a GPU", kForward | ATTN_FEATURE_KEY_STEP}, problem.features);
   if (!why->empty()) return std::nullopt;
-  if (problem.has_sink && plan.lse_sink) {
+  if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
     *why = "an LSE that leaves the sink out";
     return std::nullopt;
   }

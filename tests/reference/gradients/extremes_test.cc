@@ -209,5 +209,24 @@ TEST(GradientExtremes, AFoldedQueryOverflowsByItsLargestNumber) {
   EXPECT_EQ(state(0x1p-14f, 1, 65504), Due::kNumber);
 }
 
+// dLSE of a kernel that reads no LSE is the gradient of the LSE that its caller declares.
+TEST(GradientExtremes, TheCallerSaysWhatARecomputedLseHolds) {
+  Small s = gaussian(ATTN_BF16, 4, 4, 8);
+  s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+  s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE;
+  s.plan.saved = ATTN_SAVED_RECOMPUTED;
+  s.save();
+  Calibration calibration = documented();
+  calibration.error_cap = documented_cap();
+  calibration.error_cap->saved = ATTN_SAVED_RECOMPUTED;
+  const auto dq = [&](int32_t of_plan, int32_t of_cap) {
+    s.plan.lse_sink = of_plan, calibration.error_cap->lse_sink = of_cap;
+    return evaluate_gradients(s.p, s.tensors(), s.plan, calibration)[TensorId::kDq].value;
+  };
+  EXPECT_EQ(dq(1, 0), dq(0, 0));
+  EXPECT_EQ(dq(0, 1), dq(1, 1));
+  EXPECT_NE(dq(0, 0), dq(1, 1));
+}
+
 }  // namespace
 }  // namespace attnfuzz

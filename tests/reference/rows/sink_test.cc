@@ -114,6 +114,31 @@ TEST(Sink, MayBeInTheMaximumOfAnLseWithoutIt) {
   EXPECT_GT(s.reference()[TensorId::kLse].ratio(0, 0, std::log(4.0f) + 0.001f), 10);
 }
 
+// The plan of an untrusted kernel does not decide it.
+TEST(Sink, IsInTheLseIfTheCallerSaysSo) {
+  WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});
+  s.c.fill(Regime::kGaussian, 4);
+  s.sinks = {1};
+  const auto due = [&](int32_t of_plan, int32_t of_cap) {
+    Calibration calibration = documented();
+    calibration.error_cap = documented_cap();
+    calibration.error_cap->lse_sink = of_cap;
+    s.c.plan.lse_sink = of_plan;
+    return evaluate(s.c.problem, s.tensors(), s.c.plan, calibration)[TensorId::kLse].value;
+  };
+  EXPECT_EQ(due(1, 0), due(0, 0));
+  EXPECT_EQ(due(0, 1), due(1, 1));
+  EXPECT_NE(due(0, 0), due(1, 1));
+  const std::vector<float> o(static_cast<size_t>(4 * s.c.problem.dim_v)), lse(4);
+  s.c.plan.lse_sink = 1;
+  Calibration calibration = documented();
+  calibration.error_cap = documented_cap();
+  EXPECT_GT(
+      bound_reduce(s.c.problem, s.c.plan, calibration, 1, o.data(), lse.data(), s.tensors())[TensorId::kLse]
+          .value[0],
+      1);
+}
+
 TEST(Sink, OfMinusInfinityIsNone) {
   WithSinks s({.heads_q = 2, .seq_q = 6, .seq_k = 5, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   s.c.fill(Regime::kGaussian, 5);
