@@ -128,7 +128,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0, and its LSE is
  * +inf if plan.lse_dead says so, else -inf. Such a side does not change the result. If both sides saw no key, the
- * result has the same O and LSE. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
+ * result has the same O and LSE, so with ATTN_LSE_DEAD_ZERO the LSE is -inf. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
 /* attn_problem.has_sink: each head has a sink, one more score in the softmax of all its queries, without a key or
  * a value. It is neither scaled nor capped, and nothing hides it:
