@@ -606,7 +606,9 @@ typedef enum attn_scale_mode {
   /* Q is scaled and rounded to its own format first. A backward pass may multiply dA by this Q for dK. */
   ATTN_SCALE_FOLDED_Q = 3,
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded. If |x| is
-   * 2^27 or more, the rounding of mu changes all weights of a row by one factor. */
+   * 2^27 or more, the rounding of mu changes all weights of a row by one factor. If a tile holds only keys whose
+   * biases are that far below the row's maximum, the factor must not become infinite: NaN, from such a weight times
+   * 0, is a bug of the kernel. */
   ATTN_SCALE_SEPARATE_FMA = 4
 } attn_scale_mode;
 

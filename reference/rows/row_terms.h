@@ -38,7 +38,8 @@ ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
 // harmless, too, like those of a row that a bias of the lowest finite number should mask: their weights are
 // equal (`level`; absorbed() says when that is certain). If scale and subtraction are one multiply-add, a
 // tile or a split may hold low keys alone. Its maximum is rounded, exp2(fma(s, sigma, -mu)) may be
-// infinite, and a later weight of 0 turns that into NaN.
+// infinite, and a later weight of 0 turns that into NaN. Only large products excuse this: of low biases, the
+// contract forbids it (ATTN_SCALE_SEPARATE_FMA).
 ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
                                 bool level, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
