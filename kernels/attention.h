@@ -128,7 +128,7 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *
  * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0, and its LSE is
  * +inf if plan.lse_dead says so, else -inf. Such a side does not change the result. If both sides saw no key, the
- * result has the same O and LSE. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
+ * result has the same O and LSE, so with ATTN_LSE_DEAD_ZERO the LSE is -inf. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
 /* attn_problem.has_sink: each head has a sink, one more score in the softmax of all its queries, without a key or
  * a value. It is neither scaled nor capped, and nothing hides it:
@@ -136,7 +136,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   LSE(b,h,i) = ln(exp(sink(h)) + sum_j exp(x_j)),   O as before: its weights add up to less than 1
  *
  * A sink acts like one more visible key with K = 0, V = 0 and a bias of sink(h). A sink of -inf has no effect. A query
- * that sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE. */
+ * that sees no key has O = 0 and LSE = sink(h). plan.lse_sink may leave the sink out of LSE, which is then that of the
+ * keys alone, however far above them the sink lies. */
 #define ATTN_FEATURE_SINK ((uint64_t)1 << 2)
 /* dim_qk or dim_v is above 256, up to 1024. The kernel's domain and its plan() decide which of these sizes it takes. */
 #define ATTN_FEATURE_WIDE ((uint64_t)1 << 3)
@@ -602,9 +603,12 @@ typedef enum attn_scale_mode {
    * lowest finite number does, they are equal. Then all weights must be equal, even if the score times log2 e
    * is -inf. */
   ATTN_SCALE_SEPARATE = 2,
-  ATTN_SCALE_FOLDED_Q = 3, /* Q is scaled and rounded to its own format first */
+  /* Q is scaled and rounded to its own format first. A backward pass may multiply dA by this Q for dK. */
+  ATTN_SCALE_FOLDED_Q = 3,
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded. If |x| is
-   * 2^27 or more, the rounding of mu changes all weights of a row by one factor. */
+   * 2^27 or more, the rounding of mu changes all weights of a row by one factor. If a tile holds only keys whose
+   * biases are that far below the row's maximum, the factor must not become infinite: NaN, from such a weight times
+   * 0, is a bug of the kernel. */
   ATTN_SCALE_SEPARATE_FMA = 4
 } attn_scale_mode;
 
@@ -657,7 +661,8 @@ typedef enum attn_dot_order {
   ATTN_DOT_ASCENDING = 1 /* Q.K has one accumulator; 16 columns after 16, from the first; any order within 16 */
 } attn_dot_order;
 
-/* How the results of the splits are merged. */
+/* How the results of the splits are merged. A split whose keys all lie so far below the others that its weight is 0 has
+ * no part in the result, however large the rounding of its LSE is. */
 typedef enum attn_merge_rule {
   ATTN_MERGE_UNKNOWN = 0,   /* judged by the loosest bound, that of ATTN_MERGE_ONE_BY_ONE */
   ATTN_MERGE_BY_WEIGHT = 1, /* sum w_s O_s / sum w_s, w_s = exp(LSE_s - max LSE) */

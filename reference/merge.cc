@@ -78,6 +78,8 @@ ErrorModel merge_error_model(const attn_problem& problem, const attn_plan& of, c
   plan.partial_format = ATTN_FORMAT_F32;
   ErrorModel model = make_error_model(problem, plan, calibration);
   model.p_predicted = ATTN_NONE;  // there is no P
+  // The result of two sides that saw no key has their LSE. Only -inf and +inf mark such a side.
+  if (model.dead_lse == 0) model.dead_lse = -kInfinity;
   std::erase_if(model.assumptions, [](const Assumption& one) {
     using enum Assumption::Part;
     return one.part != kExp && one.part != kLog && one.part != kReciprocal;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "reference/call/sequences.h"
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
-#include "reference/semantics.h"
 #include "reference/rows/kv_scales.h"
 #include "reference/rows/operands.h"
 #include "reference/rows/rounded_p.h"
@@ -18,6 +18,7 @@
 #include "reference/rows/slopes.h"
 #include "reference/rows/visibility.h"
 #include "reference/rows/weighted_mean.h"
+#include "reference/semantics.h"
 
 namespace attnfuzz {
 namespace {
@@ -354,7 +355,7 @@ class Evaluator {
     mean.exact = o_.exact.empty() ? nullptr : &o_.exact[at];
     begin_mean(block_, operands_.values,
                {scores_.x.data(), scores_.e.data(), scores_.weight.data(), scores_.largest, scores_.sum,
-                scores_.largest_e, sink, scores_.sink_weight, scores_.sink_e},
+                scores_.largest_e, sink, row->sink, scores_.sink_weight, scores_.sink_e},
                rounded ? &rounded_ : nullptr, &scratch_.work, &mean);
     out_.state[static_cast<size_t>(row->row)] = RowState::kBounded;
     return true;
@@ -446,8 +447,11 @@ Reference evaluate(const attn_problem& problem, const attn_tensors& host, const 
   const ErrorModel model = make_error_model(problem, plan, calibration);
   const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
   Reference out = evaluate_keys(problem, host, model, rows, 0, problem.seq_k, exact);
-  if (problem.has_sink && plan.lse_sink)
-    out[TensorId::kLse] = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k)[TensorId::kLse];
+  if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
+    Expected& lse = out[TensorId::kLse];
+    lse = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k)[TensorId::kLse];
+    charge_sinks(problem, host, model, &lse);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "reference/model/error_cap.h"
 #include "reference/rows/merged_rows.h"
 #include "reference/rows/sinks.h"
 
@@ -49,8 +50,11 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
                        int64_t num_splits, const float* o, const float* lse, const attn_tensors& host) {
   const ErrorModel model = make_error_model(problem, plan, calibration);
   Reference out = merge_splits(problem, model, num_splits, o, lse, host);
-  if (problem.has_sink && plan.lse_sink)
-    out[TensorId::kLse] = merge_splits(without_sinks(problem), model, num_splits, o, lse, host)[TensorId::kLse];
+  if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
+    Expected& due = out[TensorId::kLse];
+    due = merge_splits(without_sinks(problem), model, num_splits, o, lse, host)[TensorId::kLse];
+    charge_sinks(problem, host, model, &due);
+  }
   return out;
 }
 

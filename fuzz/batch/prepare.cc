@@ -282,7 +282,8 @@ bool add_plan(const Case& c, const attn_plan& plan, const Calibration& calibrati
   if (backward && recomputes(capped_plan(call->problem, plan, calibration)))
     return no("a backward pass that computes O and the LSE anew");
   if (!backward && plan.qk_format != ATTN_FORMAT_UNKNOWN) return no("Q and K that are converted");
-  if (call->problem.has_sink && plan.lse_sink) return no("an LSE that leaves the sink out");
+  const bool apart = plan.lse_sink != 0 || capped_plan(call->problem, plan, calibration).lse_sink != 0;
+  if (call->problem.has_sink && apart) return no("an LSE that leaves the sink out");
   if (plan.workspace_bytes % 4 != 0 || plan.workspace_bytes > kMostBytes || plan.workspace_align > kAlign)
     return no("a workspace of more than 256 MiB, or of an odd size or alignment");
   call->plan = plan;

@@ -84,7 +84,8 @@ enum class SinkKind : uint8_t {
   kZero,      // 0: like a key whose score is 0
   kAbove,     // 8 to 40: above most scores, so that O is small
   kGaussian,  // deviation 2
-  kBelow,     // -40 to -8: a small part of a row that sees keys, and all of one that sees none
+  kBelow,  // -40 to -8: a small part of a row that sees keys, and all of one that sees none. Some are far below
+           // (-1e30; -60000 in fp16)
   kMinusInf,  // -inf: like no sink
   kMixed,     // each head has one of these
 };

@@ -3,6 +3,7 @@
 #include "reference/cuda/pack.h"
 #include "reference/cuda/pack_forward.h"
 #include "reference/cuda/row_results.h"
+#include "reference/model/error_cap.h"
 #include "reference/rows/visibility.h"
 #include "reference/selected.h"
 
@@ -39,7 +40,7 @@ std::optional<Reference> forward_on_device(Session& session, const Asked& asked,
                                     : KnownFeatures{"the oracle on a GPU", kForward | ATTN_FEATURE_KEY_STEP};
   *why = unknown_features(known, problem.features);
   if (!why->empty()) return std::nullopt;
-  if (problem.has_sink && plan.lse_sink) {
+  if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
     *why = "an LSE that leaves the sink out";
     return std::nullopt;
   }

@@ -59,6 +59,8 @@ void run(Session& session, PackedGradients& packed, const GradientResults& resul
   if (in.own_o != nullptr) {
     relocate(in.own_o, inputs), relocate(in.own_o_error, inputs);
     relocate(in.own_lse, inputs), relocate(in.own_lse_error, inputs);
+    if (in.own_lse_apart != nullptr)
+      relocate(in.own_lse_apart, inputs), relocate(in.own_lse_apart_error, inputs);
   } else {
     relocate(in.o, inputs), relocate(in.lse, inputs);
   }
@@ -163,7 +165,7 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
   const ErrorModel model = gradients::error_model(problem, plan, calibration);
   in.rows.model = model;
   in.terms = gradients::make_terms(problem, capped, model);
-  set_numbers(problem, plan, &in);
+  set_numbers(problem, plan, gradients::leaves_sink_out(problem, plan, calibration), &in);
   const GradientResults results(in);
   if (results.bytes > kMostResults) return no("more than 512 MiB of results");
   Reference due = gradients::unset_gradients(problem, host, model);

@@ -49,12 +49,13 @@ __device__ inline gradients::Pair pair_of(const GradientsInput& in, const Gradie
                                           const GradientKey& key, const Products& of, double bias) {
   gradients::Pair pair = {};
   pair.dot = of.dot, pair.dot_size = of.dot_size;
-  pair.factors = row.q_norm + key.k_norm;
+  pair.factors = row.q_norm + key.k_norm, pair.most_q = row.q_most;
   pair.bias = isfinite(bias) ? bias : 0;
   pair.lse = row.lse, pair.lse_error = row.lse_error;
   pair.grad = of.grad, pair.grad_size = of.grad_size;
   pair.grad_factors = row.dout_norm + key.v_norm;
-  pair.delta = row.delta, pair.delta_size = row.delta_size, pair.delta_error = row.delta_error;
+  pair.delta = row.delta, pair.delta_size = row.delta_size, pair.delta_factors = row.delta_factors;
+  pair.delta_error = row.delta_error;
   if (in.own_o != nullptr && row.dlse != 0) pair.delta_error += kU * (of.grad_size + row.delta_size);
   pair.dlse_apart = in.apart ? row.dlse : 0;
   pair.lse_apart = row.lse_apart, pair.lse_apart_error = row.lse_apart_error;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
     Products products[1];
     products_of<1, kFormat>(in, row, 1, slot, products);
     gradients::Pair pair = pair_of(in, of, to.keys[slot], products[0], seen.bias);
-    pair.delta = pair.delta_size = pair.delta_error = pair.dlse_apart = 0;
+    pair.delta = pair.delta_size = pair.delta_factors = pair.delta_error = pair.dlse_apart = 0;
     const Factor factor = gradients::pair(in.terms, in.rows.model, pair);
     const double size = fabs(pair.grad);
     error += (factor.p + factor.p_error) * (size + factor.grad_error) * (1 + relative) - factor.p * size;

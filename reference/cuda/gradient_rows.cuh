@@ -78,9 +78,12 @@ __device__ inline void count_keys(const GradientsInput& in, int64_t row, int64_t
 template <Format kFormat>
 __device__ inline void read_row(const GradientsInput& in, int64_t row, GradientRow& to, Taint* dout_taint,
                                 Taint* o_taint) {
-  double sums[5] = {};
-  for (int t = G::rank(); t < in.rows.dim_qk; t += 32)
-    sums[0] += fabs(pure(number_at<kFormat>(in.rows.q, row * in.rows.stride_qk + t), &to.q_taint));
+  double sums[6] = {}, most = 0;
+  for (int t = G::rank(); t < in.rows.dim_qk; t += 32) {
+    const double size = fabs(pure(number_at<kFormat>(in.rows.q, row * in.rows.stride_qk + t), &to.q_taint));
+    sums[0] += size;
+    most = larger(most, size);
+  }
   for (int c = G::rank(); c < in.rows.dim_v; c += 32) {
     const int64_t stored = row * in.rows.stride_v + c, own = row * in.rows.dim_v + c;
     const double d = pure(number_at<kFormat>(in.dout, stored), dout_taint);
@@ -89,11 +92,13 @@ __device__ inline void read_row(const GradientsInput& in, int64_t row, GradientR
     sums[1] += fabs(d);
     sums[2] += d * o;
     sums[3] += fabs(d * o);
+    sums[5] += fabs(o);
     if (in.own_o != nullptr) sums[4] += fabs(d) * in.own_o_error[own];
   }
   G::over(sums, Sum());
-  to.q_norm = sums[0], to.dout_norm = sums[1];
+  to.q_norm = sums[0], to.q_most = G::over(most, Max()), to.dout_norm = sums[1];
   to.delta = sums[2], to.delta_size = sums[3], to.delta_error = sums[4];
+  to.delta_factors = sums[1] + sums[5];
   to.q_taint = over_warp(to.q_taint);
   *dout_taint = over_warp(*dout_taint);
   *o_taint = over_warp(*o_taint);
@@ -112,7 +117,7 @@ __device__ inline void load_lse(const GradientsInput& in, int64_t row, GradientR
     to.lse = sink;
     to.lse_taint = kPure;
   } else if (in.own_lse != nullptr) {
-    to.lse_apart = stored + log1p(-exp(sink - stored));
+    to.lse_apart = in.own_lse_apart[row];
   } else {
     to.lse_apart = stored;
     const gradients::WithSink with = gradients::with_sink(stored, sink);
@@ -133,12 +138,14 @@ __device__ inline Taint load_dlse(const GradientsInput& in, int64_t row, Gradien
 
 // Adds the errors of O and LSE of a kernel that computes both by itself: load_errors() of gradients.cc.
 __device__ inline void load_errors(const GradientsInput& in, int64_t row, GradientRow& to) {
-  const auto terms = static_cast<double>(to.pairs + in.sinks);
+  const auto keys = static_cast<double>(to.pairs);
+  const auto error = [&](double bound, double terms) {
+    return bound + 3.01 * kU * log(larger(terms, 1)) + in.rows.model.eps_reciprocal + 4 * kU;
+  };
   to.delta_error *= 1 + gamma(static_cast<double>(in.rows.dim_v + 1), kU);
   to.delta_error += 5 * kU * fabs(to.dlse);
-  to.lse_error =
-      in.own_lse_error[row] + 3.01 * kU * log(larger(terms, 1)) + in.rows.model.eps_reciprocal + 4 * kU;
-  if (in.apart) to.lse_apart_error = 1.01 * to.lse_error * exp(to.lse - to.lse_apart) + 4 * kU;
+  to.lse_error = error(in.own_lse_error[row], keys + in.sinks);
+  if (in.apart && to.pairs > 0) to.lse_apart_error = error(in.own_lse_apart_error[row], keys);
 }
 
 // load_saved() of gradients.cc.
@@ -146,7 +153,7 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
                                   GradientRow& to) {
   to.row_taint = dout_taint;
   if (to.pairs == 0 && !in.sinks) {
-    to.delta = to.delta_size = to.delta_error = 0;
+    to.delta = to.delta_size = to.delta_factors = to.delta_error = 0;
     return;
   }
   load_lse(in, row, to);
@@ -155,10 +162,12 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
   if (in.dlse != nullptr) taint = worse(taint, load_dlse(in, row, to));
   if (!in.apart) to.sink_taint = taint;
   if (in.own_o != nullptr) load_errors(in, row, to);
+  if (in.apart && to.pairs > 0) taint = worse(taint, gradients::taint_of(to.lse_apart));
   to.row_taint = taint;
   to.taint = to.pairs == 0 ? kPure : worse(taint, to.q_taint);
   if (!isfinite(to.lse)) to.lse = 0;
-  if (to.sink_taint != kPure) to.delta = to.delta_size = 0;
+  if (!isfinite(to.lse_apart)) to.lse_apart = 0;
+  if (to.sink_taint != kPure) to.delta = to.delta_size = to.delta_factors = 0;
 }
 
 template <Format kFormat>

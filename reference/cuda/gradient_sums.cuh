@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(32) dsink_kernel(const __grid_constant__ Gradi
       continue;
     }
     const gradients::SinkTerm term = gradients::sink_term(
-        in.terms, in.rows.model, {sink, of.lse, of.lse_error, of.delta, of.delta_size, of.delta_error});
+        in.terms, in.rows.model,
+        {sink, of.lse, of.lse_error, of.delta, of.delta_size, of.delta_error, of.delta_factors});
     sum.add(term.value, term.error);
     if (!term.bounded) sum.mark(kFree);
   }

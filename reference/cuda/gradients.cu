@@ -97,6 +97,7 @@ __device__ void sum_key(const GradientsInput& in, const GradientsScratch& from, 
   const double* const weights = kOfKey ? from.a : from.p;
   const double* const errors = kOfKey ? from.a_error : from.p_error;
   const double scale = kOfKey ? fabs(model.scale) : 1;
+  const double relative = kOfKey ? in.terms.folded(model, key.sum_error) : key.sum_error;
   const bool there = j < in.rows.lengths[group];
   const int heads = in.heads_q / in.heads_kv, head = group % in.heads_kv * heads;
   Growing sum;
@@ -117,7 +118,7 @@ __device__ void sum_key(const GradientsInput& in, const GradientsScratch& from, 
       const double weight = weights[pair], error = errors[pair], size = fabs(weight) + error;
       const double moduli = in.terms.raised(size);
       of_head.value = fma(weight, x, of_head.value);
-      of_head.bound += (error + key.sum_error * moduli) * counted(x, model.least_factor);
+      of_head.bound += (error + relative * moduli) * counted(x, model.least_factor);
       sum.factors += kOfKey ? moduli : size;
     }
     add_head(in, of_head, scale, sum);
@@ -127,8 +128,8 @@ __device__ void sum_key(const GradientsInput& in, const GradientsScratch& from, 
   if (sum.taint == kPure && met && there && !model.isolates_masked_nan) sum.taint = kFree;
   put(out, unit,
       gradients::element_of(gradients::finish(in.terms, model,
-                                              {sum.value, sum.bound, key.sum_error, sum.factors, key.pairs,
-                                               in.terms.dkv_adds, kOfKey}),
+                                              {sum.value, sum.bound, relative, sum.factors, key.pairs,
+                                               in.terms.dkv_adds, kOfKey, kOfKey}),
                             sum.taint));
 }
 

@@ -46,16 +46,17 @@ struct GradientsInput {
   const void *dout, *o;      // as V: `stride_v` numbers a row
   const float *lse, *dlse;   // in the plan's form; dlse is NULL if the call has none
   // O (dim_v numbers a row) and the natural LSE of a kernel that computes both by itself, with their bounds;
-  // they replace `o` and `lse`. NULL for other kernels.
-  const double *own_o, *own_lse, *own_o_error, *own_lse_error;
+  // they replace `o` and `lse`. NULL for other kernels. own_lse_apart and its bound: without the sink, if
+  // `apart`.
+  const double *own_o, *own_lse, *own_o_error, *own_lse_error, *own_lse_apart, *own_lse_apart_error;
 };
-// Sets the numbers from heads_q to `biased` except most_rows.
-inline void set_numbers(const attn_problem& p, const attn_plan& plan, GradientsInput* in) {
+// Sets the numbers from heads_q to `biased` except most_rows. `apart`: gradients::leaves_sink_out().
+inline void set_numbers(const attn_problem& p, const attn_plan& plan, bool apart, GradientsInput* in) {
   const auto number = [](int64_t n) { return static_cast<int32_t>(n); };
   in->heads_q = number(p.heads_q), in->heads_kv = number(p.heads_kv), in->seq_q = number(p.seq_q);
   in->tile_q = number(plan.tile_q < 1 ? 1 : plan.tile_q), in->tile_k = number(plan.tile_k < 1 ? 1 : plan.tile_k);
   in->sinks = (p.features & ATTN_FEATURE_DSINK) != 0;
-  in->apart = in->sinks && plan.lse_sink != 0;
+  in->apart = apart;
   in->gathered = (p.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
   in->biased = (p.features & ATTN_FEATURE_DBIAS) != 0;
 }
@@ -76,9 +77,9 @@ struct GradientsOutput {
 
 // A kernel finds this about each row before another looks at pairs. The names are those of gradients::Pair.
 struct GradientRow {
-  double lse, lse_error, delta, delta_size, delta_error;
+  double lse, lse_error, delta, delta_size, delta_factors, delta_error;
   double dlse, lse_apart, lse_apart_error;
-  double q_norm, dout_norm;
+  double q_norm, q_most, dout_norm;
   double sum_error;  // the relative error of dQ's sums
   int64_t pairs;
   gradients::Taint q_taint, dout_taint, lse_taint, row_taint, taint, sink_taint;  // as in gradients.cc

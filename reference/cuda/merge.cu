@@ -72,7 +72,7 @@ __device__ MergedRow weigh(const MergeInput& in, Sides<kFormat>& sides) {
   row.largest = G::over(row.largest, Max());
   const double lost = lost_of(row.terms, row.rho_w, n, row.l);
   row.denominator = 1 - lost;
-  row.stored = {merge_growth(row.terms, row.lam, largest_e), 2 * row.terms.merged * kFlush * row.largest};
+  row.stored = {merge_growth(row.terms, row.lam, largest_e, lost), 2 * row.terms.merged * kFlush * row.largest};
   row.informative = row.denominator > 0 && is_finite(row.rho_w) && is_finite(row.terms.product_gamma) &&
                     is_finite(row.terms.mma_gamma);
   row.lse_bound = lse_bound_of(row.terms, lost, m, row.l, row.lam);

@@ -12,30 +12,35 @@ namespace {
 // The offsets of what a backward pass reads beside the inputs of its forward pass.
 struct GradientSections {
   uint64_t bytes, tasks, first_row, dout, o = 0, lse = 0, dlse = 0, own_o = 0, own_lse = 0, own_o_error = 0,
-                                          own_lse_error = 0;
+                                          own_lse_error = 0, own_lse_apart = 0, own_lse_apart_error = 0;
 
-  GradientSections(const attn_problem& p, const Sections& forward, uint64_t rows, uint64_t groups, bool own)
+  GradientSections(const attn_problem& p, const Sections& forward, uint64_t rows, uint64_t groups,
+                   const ExactRows* own)
       : bytes(forward.bytes) {
     const uint64_t columns = static_cast<uint64_t>(p.dim_v);
     tasks = take(rows * sizeof(GradientTask));
     first_row = take((groups + 1) * sizeof(int32_t));
     dout = take(rows * forward.row_v());
     dlse = take(rows * sizeof(float));
-    if (own) {
+    if (own != nullptr) {
       own_o = take(rows * columns * sizeof(double)), own_o_error = take(rows * columns * sizeof(double));
       own_lse = take(rows * sizeof(double)), own_lse_error = take(rows * sizeof(double));
+      if (own->lse_apart != nullptr)
+        own_lse_apart = take(rows * sizeof(double)), own_lse_apart_error = take(rows * sizeof(double));
     } else {
       o = take(rows * forward.row_v()), lse = take(rows * sizeof(float));
     }
   }
-  void point_all(bool own, bool has_dlse, GradientsInput* in) const {
+  void point_all(const ExactRows* own, bool has_dlse, GradientsInput* in) const {
     point(in->tasks, tasks);
     point(in->first_row, first_row);
     point(in->dout, dout);
     if (has_dlse) point(in->dlse, dlse);
-    if (own) {
+    if (own != nullptr) {
       point(in->own_o, own_o), point(in->own_o_error, own_o_error);
       point(in->own_lse, own_lse), point(in->own_lse_error, own_lse_error);
+      if (own->lse_apart != nullptr)
+        point(in->own_lse_apart, own_lse_apart), point(in->own_lse_apart_error, own_lse_apart_error);
     } else {
       point(in->o, o), point(in->lse, lse);
     }
@@ -71,6 +76,9 @@ void copy_saved(const attn_problem& p, const attn_tensors& host, const std::vect
       put(at.own_o_error, r, own->o_error + number * columns, columns);
       put(at.own_lse, r, own->lse + number, 1);
       put(at.own_lse_error, r, own->lse_error + number, 1);
+      if (own->lse_apart == nullptr) continue;
+      put(at.own_lse_apart, r, own->lse_apart + number, 1);
+      put(at.own_lse_apart_error, r, own->lse_apart_error + number, 1);
     }
   }
 }
@@ -100,7 +108,7 @@ bool pack_gradients(const attn_problem& p, const attn_tensors& host, const std::
                     const Forward& forward, const ExactRows* own, const std::function<std::byte*(size_t)>& room,
                     PackedGradients* packed, std::string* why) {
   const Tasks& tasks = forward.tasks;
-  GradientSections at(p, forward.at, rows.size(), tasks.groups.size(), own != nullptr);
+  GradientSections at(p, forward.at, rows.size(), tasks.groups.size(), own);
   if (at.bytes > kMostBytes) {
     *why = "more than 256 MiB of inputs";
     return false;
@@ -116,7 +124,7 @@ bool pack_gradients(const attn_problem& p, const attn_tensors& host, const std::
     return host.dbias.stride[dimension] != 0 ? static_cast<int32_t>(size) : 1;
   };
   in.dbias = {stored(0, p.batch), stored(1, p.heads_q), stored(2, p.seq_q)};
-  at.point_all(own != nullptr, (p.features & ATTN_FEATURE_DLSE) != 0, &in);
+  at.point_all(own, (p.features & ATTN_FEATURE_DLSE) != 0, &in);
   packed->has_mask = has_mask(p);
   return true;
 }

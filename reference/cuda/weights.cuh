@@ -176,7 +176,7 @@ __device__ inline void set_row_numbers(const RowsInput& in, const Team& team, do
     const double e = 5 * kU * fabs(row.sink) + row.sink_unit + slope * (row.m - row.sink + row.largest_delta) +
                      row.constant;
     row.largest = larger(row.largest, e);
-    row.terms.sink_error = sink_weight / row.l * (exp(e) * (1 + row.terms.eps_weight) - 1);
+    row.terms.sink_error = sink_error_of(sink_weight / row.l, row.sink - row.lam, e, row.terms.eps_weight);
   }
   row.common = model.splits > 1 || team.tiles == 0 ? 0 : expm1(row.last_uncertain);
 }
@@ -304,7 +304,7 @@ __device__ inline void set_bounds(double rho_w, double charges, double flushed, 
   row.charges = charges;
   row.lost = lost_of(terms, row.rho_w, row.n, row.l);
   row.denominator = 1 - row.lost;
-  row.stored = {merge_growth(terms, row.lam, row.largest),
+  row.stored = {merge_growth(terms, row.lam, row.largest, row.lost),
                 terms.merged == 0 ? 0 : 2 * terms.merged * kFlush * flushed};
   row.informative = row.denominator > 0 && is_finite(row.rho_w) && is_finite(terms.product_gamma) &&
                     is_finite(terms.mma_gamma);

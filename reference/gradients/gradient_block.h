@@ -20,6 +20,7 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 struct Rows {
   Matrix value, size;          // size: |value|, raised as the tensor core aligns it
   std::vector<double> norm;    // sum |value| of each row
+  std::vector<double> most;    // max |value| of each row
   std::vector<Taint> taint;    // of each row
   std::vector<Taint> element;  // of each element; empty if all are finite
   std::vector<bool> column;    // true: the column holds a number that is not finite
@@ -28,6 +29,7 @@ struct Rows {
     value.resize(rows, columns);
     size.resize(rows, columns);
     norm.assign(static_cast<size_t>(rows), 0);
+    most.assign(static_cast<size_t>(rows), 0);
     taint.assign(static_cast<size_t>(rows), kPure);
     element.clear();
     column.assign(static_cast<size_t>(columns), false);
@@ -41,6 +43,7 @@ struct Rows {
       if (const Taint taint_here = taint_of(x); taint_here != kPure) mark(row, c, taint_here), x = 0;
       const double magnitude = std::abs(x);
       norm[static_cast<size_t>(row)] += magnitude;
+      most[static_cast<size_t>(row)] = std::max(most[static_cast<size_t>(row)], magnitude);
       size(row, c) = magnitude > 0 ? std::max(magnitude, least) : 0;
     }
   }
@@ -91,6 +94,7 @@ struct Block {
     std::vector<int64_t> keys;                    // the needed keys that it sees
     int64_t pairs, blocks;                        // keys that it sees; blocks of the mma that hold one
     double lse, gradient, gradient_size;          // lam, D, sum|dO o|
+    double gradient_factors = 0;                  // sum|dO| + sum|o|
     double lse_error = 0, gradient_error = 0;     // if a kernel computes O and LSE by itself
     double a = 0;                                 // sum of |dA|
     Taint taint;                                  // of q, lse, o, dO, dLSE

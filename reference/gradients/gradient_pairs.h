@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "base/both.h"
 #include "reference/model/error_model.h"
@@ -31,13 +32,17 @@ struct Terms {
   double s_unit = 0, s_tiny = 0, s_overflow = kOverflow;  // of the format of dA as a factor
   double least = 0;  // a non-zero 16-bit factor below this is aligned as if it had this size
   bool rounds_heads = false;
-  bool rounds_pairs = false;          // dS of a pair is rounded to the input's format before it goes to dbias
+  bool rounds_pairs = false;            // dS of a pair is rounded to the input's format before it goes to dbias
   double bias_unit = 0, bias_tiny = 0;  // of the format of dbias
-  int64_t dq_adds = 0, dkv_adds = 0;  // 0: as many as pairs
+  int64_t dq_adds = 0, dkv_adds = 0;    // 0: as many as pairs
   double product_unit = 0, sum_unit = 0;
 
   // The relative error of a sum over pairs that see each other.
   ATTN_BOTH double sum_error(int64_t pairs, int64_t blocks, int64_t adds) const;
+  // The same of dK, if its factor Q may have the scale folded in. `relative`: sum_error().
+  ATTN_BOTH double folded(const ErrorNumbers& model, double relative) const {
+    return relative + model.folded_unit * (1 + relative);
+  }
   ATTN_BOTH double raised(double size) const { return size > 0 && size < least ? least : size; }
 };
 
@@ -49,11 +54,12 @@ ATTN_BOTH inline int64_t block_of(int64_t index, int64_t tile, int64_t mma_block
 
 struct Pair {
   double dot, dot_size;                   // q.k and sum|q k|
-  double factors;                         // sum|q| + sum|k|
+  double factors, most_q;                 // sum|q| + sum|k|; max|q|
   double bias, lse;                       // natural
   double grad, grad_size;                 // dO.v and sum|dO v|
   double grad_factors;                    // sum|dO| + sum|v|
   double delta, delta_size;               // D and sum|dO o|
+  double delta_factors = 0;               // sum|dO| + sum|o|
   double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
   // If the stored LSE leaves the sink out: dLSE, that LSE and its error. Otherwise dLSE is a part of `delta`.
   double dlse_apart = 0, lse_apart = 0, lse_apart_error = 0;
@@ -77,6 +83,7 @@ struct SinkTerm {
 struct SinkRow {
   double sink, lse, lse_error;            // natural; a sink of -infinity is none
   double delta, delta_size, delta_error;  // D, sum|dO o| + |dLSE|, and the further error of D
+  double delta_factors;                   // sum|dO| + sum|o|
 };
 ATTN_BOTH inline SinkTerm sink_term(const Terms& terms, const ErrorNumbers& model, const SinkRow& in);
 
@@ -99,11 +106,12 @@ struct Element {
 ATTN_BOTH inline Element element_of(const Result& result, Taint taint);
 
 // `sum` and `error`: without the scale; `relative`: the part of `error` for each unit of the moduli' sum.
-// `factors`: the sum of |dA| or P, which counts if numbers are flushed.
+// `factors`: the sum of |dA| or P, which counts if numbers are flushed. `of_q`: the other factor is Q, which a
+// kernel may have scaled.
 struct Sum {
   double sum, error, relative, factors;
   int64_t pairs, adds;
-  bool scaled;
+  bool scaled, of_q = false;
 };
 ATTN_BOTH inline Result finish(const Terms& terms, const ErrorNumbers& model, const Sum& in);
 
@@ -150,6 +158,14 @@ struct Score {
   bool bounded;
 };
 
+// True if e^(x - lam) is a number. A score that overflows downwards has a weight of 0 as long as the LSE is a
+// number by any arithmetic, so that -inf is not subtracted from -inf. Such are the keys that a bias of the
+// lowest finite number hides from a row with other keys.
+ATTN_BOTH inline bool weighs(double x, double error, double lam, double lam_error) {
+  return std::abs(x) + error < kOverflow ||
+         (x < 0 && std::abs(lam) + lam_error < kOverflow / std::numbers::log2e);
+}
+
 ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, const Pair& in) {
   const double tau = model.scale, size = std::abs(tau), a = tau * in.dot;
   double delta = size * (terms.score_error * in.dot_size + terms.flushed * in.factors + terms.dim_qk * kFlush);
@@ -166,9 +182,12 @@ ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, c
   }
   score.error = delta + shift + 3.01 * kU * (std::abs(a) + std::abs(score.x) + 2 * delta + std::abs(in.lse)) +
                 3.01 * kU * std::abs(in.bias) + (1 + 3.01 * kU) * in.lse_error;
-  const bool fits = model.folded_overflow == 0 || size * in.factors < model.folded_overflow;
+  // The scale may be folded into Q together with log2 e.
+  const bool fits =
+      model.folded_overflow == 0 || size * in.most_q * std::numbers::log2e < model.folded_overflow;
   score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
-                  std::abs(score.x) + score.error < kOverflow;
+                  weighs(score.x, score.error, in.lse, in.lse_error) &&
+                  weighs(score.x, score.error, in.lse_apart, in.lse_apart_error);
   return score;
 }
 
@@ -196,7 +215,7 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   const double z = in.grad - in.delta;
   const double g = terms.grad_error * in.grad_size + terms.flushed * in.grad_factors +
                    2 * terms.dim_v * kFlush + gamma(terms.dim_v + 1, kU) * in.delta_size +
-                   model.v_tiny * in.grad_factors + in.delta_error;
+                   model.v_tiny * in.grad_factors + model.flushed_factor * in.delta_factors + in.delta_error;
   const double twice = 1 + 2.01 * kU;
   double ds = out.p * z;
   double s_error = high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
@@ -228,7 +247,8 @@ ATTN_BOTH inline SinkTerm sink_term(const Terms& terms, const ErrorNumbers& mode
   const double error = in.lse_error + 3.01 * kU * (std::abs(in.sink) + std::abs(in.lse) + std::abs(exponent));
   const double eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + error);
   const double weight = std::exp(exponent), high = std::exp(exponent + error) * (1 + eps);
-  const double off = gamma(terms.dim_v + 1, kU) * in.delta_size + terms.dim_v * kFlush + in.delta_error;
+  const double off = gamma(terms.dim_v + 1, kU) * in.delta_size + terms.dim_v * kFlush +
+                     model.flushed_factor * in.delta_factors + in.delta_error;
   const double size = std::abs(in.delta);
   SinkTerm term = {.value = -weight * in.delta};
   term.error = high * (1 + 1.01 * kU) * (size + off) - weight * size + 2 * kFlush * (size + off + 1);
@@ -252,6 +272,7 @@ ATTN_BOTH inline Result finish(const Terms& terms, const ErrorNumbers& model, co
   Result out;
   out.value = tau * in.sum;
   out.bound = size * (in.error + terms.flushed * in.factors + (static_cast<double>(in.pairs) + adds) * kFlush);
+  if (in.of_q && model.folded_unit > 0) out.bound += (model.folded_tiny + model.flushed_factor) * in.factors;
   if (in.scaled) out.bound += 2 * kU * (std::abs(out.value) + out.bound);
   if (model.flushes && in.scaled && size < kFlush) out.bound += std::abs(out.value);
   out.bound += model.o_unit * (std::abs(out.value) + out.bound) + model.o_tiny;

@@ -8,7 +8,9 @@
 
 #include "reference/call/row_space.h"
 #include "reference/call/sequences.h"
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
+#include "reference/rows/sinks.h"
 
 namespace attnfuzz::gradients {
 
@@ -20,6 +22,12 @@ ErrorModel error_model(const attn_problem& problem, const attn_plan& plan, const
     return one.part == kLog || one.part == kReciprocal || one.part == kFormatOfPartials;  // not used here
   });
   return model;
+}
+
+bool leaves_sink_out(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration) {
+  if ((problem.features & ATTN_FEATURE_DSINK) == 0) return false;
+  const attn_plan capped = capped_plan(problem, plan, calibration);
+  return (recomputes(capped) ? capped : plan).lse_sink != 0;
 }
 
 Terms make_terms(const attn_problem& problem, const attn_plan& plan, const ErrorModel& model) {
@@ -120,7 +128,8 @@ void take(const Expected& due, std::vector<double>* value, std::vector<double>* 
 }  // namespace
 
 OwnForward::OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                       Calibration calibration, const Evaluate& evaluate) {
+                       const Calibration& given, const Evaluate& evaluate) {
+  Calibration calibration = given;
   attn_plan own = plan;
   own.lse_sink = 0;
   own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
@@ -132,6 +141,10 @@ OwnForward::OwnForward(const attn_problem& problem, const attn_tensors& host, co
   take(due[TensorId::kO], &o_, &o_error_);
   take(due[TensorId::kLse], &lse_, &lse_error_);
   assumptions_ = due.assumptions;
+  if (!leaves_sink_out(problem, plan, given)) return;
+  Reference apart = evaluate(without_sinks(problem), host, own, calibration);
+  charge_sinks(problem, host, make_error_model(forward_of(problem), own, calibration), &apart[TensorId::kLse]);
+  take(apart[TensorId::kLse], &lse_apart_, &lse_apart_error_);
 }
 
 void OwnForward::add_assumptions(Reference* due) const {

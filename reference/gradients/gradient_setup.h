@@ -17,6 +17,9 @@ namespace attnfuzz::gradients {
 // The LSE is an input in the form that the plan declares. An error cap changes only the form of outputs.
 ErrorModel error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
 Terms make_terms(const attn_problem& problem, const attn_plan& plan, const ErrorModel& model);
+// True if the call has sinks and its LSE, of which dLSE is the gradient, leaves them out. A kernel that
+// computes the LSE by itself reads none, so that an error cap decides.
+bool leaves_sink_out(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
 
 // The queries whose dQ is judged, in the order of RowSpace, and the keys whose dK and dV are judged, by batch
 // entry, KV head and key.
@@ -37,13 +40,22 @@ class OwnForward {
   using Evaluate =
       std::function<Reference(const attn_problem&, const attn_tensors&, const attn_plan&, const Calibration&)>;
   OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-             Calibration calibration, const Evaluate& evaluate = evaluate_forward_of);
-  ExactRows rows() const { return {o_.data(), lse_.data(), o_error_.data(), lse_error_.data()}; }
+             const Calibration& calibration, const Evaluate& evaluate = evaluate_forward_of);
+  ExactRows rows() const {
+    const bool apart = !lse_apart_.empty();
+    return {.o = o_.data(),
+            .lse = lse_.data(),
+            .o_error = o_error_.data(),
+            .lse_error = lse_error_.data(),
+            .lse_apart = apart ? lse_apart_.data() : nullptr,
+            .lse_apart_error = apart ? lse_apart_error_.data() : nullptr};
+  }
   // Adds the assumptions that the forward pass needs to those of `due`.
   void add_assumptions(Reference* due) const;
 
  private:
   std::vector<double> o_, lse_, o_error_, lse_error_;
+  std::vector<double> lse_apart_, lse_apart_error_;  // without the sink; empty if nothing needs it
   std::vector<Assumption> assumptions_;
 };
 

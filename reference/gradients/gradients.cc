@@ -33,7 +33,7 @@ class Gradients {
         tile_q_(std::max<int64_t>(plan.tile_q, 1)),
         tile_k_(std::max<int64_t>(plan.tile_k, 1)),
         sequences_(problem, host),
-        saved_(problem, host, plan, exact, model_, sequences_),
+        saved_(problem, host, plan, calibration, exact, model_, sequences_),
         gathered_((problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0),
         wanted_(wanted(problem, plan, sample)),
         out_(unset_gradients(problem, host, model_)),
@@ -183,7 +183,7 @@ class Gradients {
     for (const int64_t j : query.keys) {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       Pair in = inputs_of(n, at, j, bias_of(query.at, j));
-      in.delta = in.delta_size = in.delta_error = in.dlse_apart = 0;
+      in.delta = in.delta_size = in.delta_factors = in.delta_error = in.dlse_apart = 0;
       const Factor of = pair(terms_, model_, in);
       const double size = std::abs(in.grad);
       error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
@@ -229,7 +229,8 @@ class Gradients {
       if (dbias_.wanted()) add_to_bias(query.at, j, of, all);
       block_.s_taint[static_cast<size_t>(n * columns + at)] = all;
       block_.p_taint[static_cast<size_t>(n * columns + at)] = p_taint;
-      const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds);
+      const double of_key = terms_.sum_error(key.pairs, key.blocks, terms_.dkv_adds),
+                   of_dk = terms_.folded(model_, of_key);
       pure &= all == kPure;
       if (all == kPure) {
         block_.da(n, at) = of.a;
@@ -237,7 +238,7 @@ class Gradients {
         query.a += moduli;
         key.a += moduli;
         block_.of_q(n, at) = of.a_error + of_row * moduli;
-        block_.of_k(n, at) = of.a_error + of_key * moduli;
+        block_.of_k(n, at) = of.a_error + of_dk * moduli;
       }
       if (p_taint == kPure) {
         block_.p(n, at) = of.p;
@@ -291,7 +292,8 @@ class Gradients {
                                      .lse_error = query.lse_error,
                                      .delta = query.gradient,
                                      .delta_size = query.gradient_size,
-                                     .delta_error = query.gradient_error});
+                                     .delta_error = query.gradient_error,
+                                     .delta_factors = query.gradient_factors});
     sum.add(term.value, term.error);
     if (!term.bounded) sum.mark(kFree);
   }
@@ -308,6 +310,7 @@ class Gradients {
     return {.dot = block_.dot(n, at),
             .dot_size = block_.dot_size(n, at),
             .factors = block_.q.norm[row] + k_.norm[key],
+            .most_q = block_.q.most[row],
             .bias = std::isfinite(bias) ? bias : 0,
             .lse = query.lse,
             .grad = block_.grad(n, at),
@@ -315,6 +318,7 @@ class Gradients {
             .grad_factors = block_.dout.norm[row] + v_.norm[key],
             .delta = query.gradient,
             .delta_size = query.gradient_size,
+            .delta_factors = query.gradient_factors,
             .lse_error = query.lse_error,
             .delta_error = query.gradient_error + (saved_.recomputed && query.dlse != 0
                                                        ? kU * (block_.grad_size(n, at) + query.gradient_size)
@@ -426,7 +430,8 @@ class Gradients {
                Expected* to) const {
     const bool there = j < length_;
     const KeyPairs of = there ? pairs_[static_cast<size_t>(j)] : KeyPairs{};
-    const double relative = terms_.sum_error(of.pairs, of.blocks, terms_.dkv_adds);
+    const double plain = terms_.sum_error(of.pairs, of.blocks, terms_.dkv_adds),
+                 relative = scaled ? terms_.folded(model_, plain) : plain;
     for (int64_t c = 0; c < to->columns; ++c) {
       Taint taint = kPure;
       if (there && !sums.taint.empty()) taint = sums.taint[static_cast<size_t>(j * to->columns + c)];
@@ -434,7 +439,7 @@ class Gradients {
       if (taint == kPure && met) taint = kFree;
       write(row * to->columns + c,
             {there ? sums.value(j, c) : 0, there ? sums.bound(j, c) : 0, relative, scaled ? of.a : of.p,
-             of.pairs, terms_.dkv_adds, scaled},
+             of.pairs, terms_.dkv_adds, scaled, scaled},
             taint, to);
     }
   }

@@ -14,7 +14,8 @@
 //         + c (eps_t |tanh| + 1.4u) + 3.01u |a'|               with softcap
 //   P     = e^(x - lam),  P_hi = e^(x - lam + E) (1 + eps_e),  E^P = P_hi - P + 2f
 //   z     = dO.v - D,  D = dO.o
-//   G     = g_dv sum|dO v| + 2 d_v f + gamma(d_v + 1, u) sum|dO o|
+//   G     = g_dv sum|dO v| + 2 d_v f + gamma(d_v + 1, u) sum|dO o| + f (sum|dO| + sum|o|)    the last part if factors
+//                                                                     may be flushed, as in dO.v (scores.h)
 //   E^S   = P_hi (1 + u)^2 (|z| + G) - P |z| + 2f (|z| + G + 1)           of dS = P z
 //   E^A   = (|dS| + E^S)(1 - T^2 + e_f)(1 + u) - |dA| + f                 of dA = dS (1 - T^2), T = tanh(a / c)
 //           e_T = eps_t |T| + 2u + (delta + u|a|) / c,  e_f = 2|T| e_T + e_T^2 + 3u (1 + e_T)
@@ -22,6 +23,8 @@
 //
 //   B(dQ) = |tau| [sum_j E^A |k| + (g_n + A u) sum_j (|dA| + E^A) |k| + (n + A) f]
 //   B(dK)   the same over queries and heads; B(dV) with P, E^P, dO and without tau
+//   B(dK) += sum_i (|dA| + E^A) (u_Q |tau q| (1 + g_n + A u) + eta_Q)       if the scale is folded into Q: dK then has
+//                                                              the rounded Q' = tau q as a factor
 //   B    += 2u (|r| + B)                                       the scale
 //   B    += u_O (|r| + B) + eta_O                              the result's format; once more for each head if
 //                                                              heads are added up in the input's format
@@ -37,7 +40,7 @@
 //
 //   E_s = B^lam + 3.01u (|sink| + |lam| + |sink - lam|)
 //   E   = p e^E_s (1 + eps_e)(1 + u)(|D| + B^D) - p |D| + 2f (|D| + B^D + 1)
-//   B^D = gamma(d_v + 1, u)(sum|dO o| + |dLSE|) + d_v f
+//   B^D = gamma(d_v + 1, u)(sum|dO o| + |dLSE|) + d_v f + f (sum|dO| + sum|o|)
 //
 // gradient_sums.h adds up dbias and dsink.
 //
@@ -50,10 +53,11 @@
 //
 // Exactly 0, with a bound of 0: dQ of a query that sees no key, dK and dV of a key that no query sees, and dQ
 // and dK if the scale is 0. An element may be anything if an intermediate may overflow, or if an infinite input
-// has a part in it. NaN is due if a NaN has a part in it. For example, a NaN in q, LSE, o or dO of a query
-// makes its dQ NaN, and dK of the keys that it sees. If a column of K, Q or dO holds a number that is not
-// finite, that column of dQ, dK or dV may be anything in its batch entry and KV head, unless the plan isolates
-// hidden NaN.
+// has a part in it. A score that overflows downwards, as under a bias of the lowest finite number, is no such
+// intermediate if |lam| < 2^127 ln 2: its P is 0. NaN is due if a NaN has a part in it. For example, a NaN in
+// q, LSE, o or dO of a query makes its dQ NaN, and dK of the keys that it sees. If a column of K, Q or dO holds
+// a number that is not finite, that column of dQ, dK or dV may be anything in its batch entry and KV head,
+// unless the plan isolates hidden NaN.
 //
 // A plan with saved = "recomputed" (Errors(saved=...), attn_plan.saved) describes a function that computes O
 // and the LSE by itself and does not read the saved ones, such as automatic differentiation of a forward call.
@@ -68,6 +72,9 @@
 // If a query has a number that is not finite or may overflow, dK and dV of all keys of its batch
 // entry and KV head may be anything, unless the plan isolates hidden NaN. The reason is that a
 // weight of 0 divided by a sum that is NaN is NaN.
+//
+// If dLSE is the gradient with respect to LSE' without the sink, LSE' and its bound are those of the forward
+// pass without sinks. They cannot be computed from lam: the sink may exceed all keys.
 //
 // The second form of D' is that of the derivative of a softmax; its G has no term for D. eps_r is the error of
 // the division. B^o includes the rounding of O to the input's format, though a function may keep O in fp32.
@@ -106,6 +113,10 @@ struct ExactRows {
   // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: `o` and `lse` have no error.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
+  // The LSE without the sink, and its B^lam, if dLSE is the gradient with respect to it. nullptr: it follows
+  // from `lse`.
+  const double* lse_apart = nullptr;
+  const double* lse_apart_error = nullptr;
 };
 
 // True for the plan of a kernel that computes O and the LSE by itself.

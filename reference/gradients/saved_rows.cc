@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "reference/gradients/gradient_setup.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/sinks.h"
 #include "reference/rows/visibility.h"
@@ -11,9 +12,10 @@
 namespace attnfuzz::gradients {
 
 SavedRows::SavedRows(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-                     const ExactRows* exact, const ErrorModel& model, const Sequences& sequences)
+                     const Calibration& calibration, const ExactRows* exact, const ErrorModel& model,
+                     const Sequences& sequences)
     : sinks((problem.features & ATTN_FEATURE_DSINK) != 0),
-      apart(sinks && plan.lse_sink != 0),
+      apart(leaves_sink_out(problem, plan, calibration)),
       recomputed(exact != nullptr && exact->o_error != nullptr),
       p_(problem),
       host_(host),
@@ -37,20 +39,25 @@ void SavedRows::load(const Rows& dout, int64_t n, Taint q_taint, Block::Query* q
                    host_.o.stride[3], p_.dim_v, o.data());
   }
   Taint taint = std::max(query->lse_taint, dout.taint[row]);
+  query->gradient_factors = dout.norm[row];
   for (int64_t c = 0; c < p_.dim_v; ++c) {
     taint = std::max(taint, taint_of(o[static_cast<size_t>(c)]));
     const double term = dout.value(n, c) * o[static_cast<size_t>(c)];
     query->gradient += term;
     query->gradient_size += std::abs(term);
+    query->gradient_factors += std::abs(o[static_cast<size_t>(c)]);
   }
   query->sink_taint = taint;
   if ((p_.features & ATTN_FEATURE_DLSE) != 0) taint = std::max(taint, load_dlse(query));
   if (!apart) query->sink_taint = taint;
   if (recomputed) load_errors(dout, n, query);
+  // An LSE without the sink may be unknown where the sink makes that with it certain.
+  if (apart && query->pairs > 0) taint = std::max(taint, taint_of(query->lse_apart));
   query->row_taint = taint;
   query->taint = query->pairs == 0 ? kPure : std::max(taint, q_taint);
   if (!std::isfinite(query->lse)) query->lse = 0;
-  if (query->sink_taint != kPure) query->gradient = query->gradient_size = 0;
+  if (!std::isfinite(query->lse_apart)) query->lse_apart = 0;
+  if (query->sink_taint != kPure) query->gradient = query->gradient_size = query->gradient_factors = 0;
 }
 
 void SavedRows::load_lse(Block::Query* query) const {
@@ -69,6 +76,8 @@ void SavedRows::load_lse(Block::Query* query) const {
   if (query->pairs == 0) {  // the stored LSE has no key and no sink
     query->lse = query->sink;
     query->lse_taint = kPure;
+  } else if (exact_ != nullptr && exact_->lse_apart != nullptr) {
+    query->lse_apart = exact_->lse_apart[query->row];
   } else if (exact_ != nullptr) {
     query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
   } else {
@@ -94,13 +103,14 @@ void SavedRows::load_errors(const Rows& dout, int64_t n, Block::Query* query) co
   for (int64_t c = 0; c < p_.dim_v; ++c)
     query->gradient_error += std::abs(dout.value(n, c)) * exact_->o_error[query->row * p_.dim_v + c];
   query->gradient_error *= 1 + gamma(static_cast<double>(p_.dim_v + 1), kU);
-  const auto terms = static_cast<double>(query->keys.size() + (sinks ? 1 : 0));
-  query->lse_error = exact_->lse_error[query->row] + 3.01 * kU * std::log(std::max(terms, 1.0)) +
-                     model_.eps_reciprocal + 4 * kU;
+  const auto keys = static_cast<double>(query->keys.size());
+  const auto error = [this](double bound, double terms) {
+    return bound + 3.01 * kU * std::log(std::max(terms, 1.0)) + model_.eps_reciprocal + 4 * kU;
+  };
+  query->lse_error = error(exact_->lse_error[query->row], keys + (sinks ? 1 : 0));
   // An automatic derivative adds P dLSE to P (dP - D): one more rounding of each.
   query->gradient_error += 5 * kU * std::abs(query->dlse);
-  if (apart)
-    query->lse_apart_error = 1.01 * query->lse_error * std::exp(query->lse - query->lse_apart) + 4 * kU;
+  if (apart && query->pairs > 0) query->lse_apart_error = error(exact_->lse_apart_error[query->row], keys);
 }
 
 }  // namespace attnfuzz::gradients

@@ -1,6 +1,6 @@
 // What a backward pass reads of a row beside q and dO: the LSE and O that its forward pass saved, and dLSE.
 //
-//   const SavedRows saved(problem, host, plan, exact, model, sequences);
+//   const SavedRows saved(problem, host, plan, calibration, exact, model, sequences);
 //   saved.load(block.dout, n, taint_of_q, &block.queries[n]);
 #pragma once
 
@@ -14,7 +14,7 @@ namespace attnfuzz::gradients {
 class SavedRows {
  public:
   SavedRows(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
-            const ExactRows* exact, const ErrorModel& model, const Sequences& sequences);
+            const Calibration& calibration, const ExactRows* exact, const ErrorModel& model, const Sequences& sequences);
 
   // Loads LSE and D of row n of a block. If its query sees no key, only the sink needs them.
   void load(const Rows& dout, int64_t n, Taint q_taint, Block::Query* query) const;

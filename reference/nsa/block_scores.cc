@@ -25,12 +25,14 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 struct Vectors {
   Matrix value, size;        // size: |value|, raised as the tensor core aligns it
   std::vector<double> norm;  // sum |value|
+  std::vector<double> most;  // max |value|
   std::vector<bool> finite;
 
   Vectors(int64_t rows, int64_t columns)
       : value(rows, columns),
         size(rows, columns),
         norm(static_cast<size_t>(rows)),
+        most(static_cast<size_t>(rows)),
         finite(static_cast<size_t>(rows)) {}
 
   void load(int64_t row, int32_t dtype, const attn_tensor& from, int64_t h, const StoredRow& at, double least) {
@@ -41,6 +43,7 @@ struct Vectors {
     if (!finite[n]) value.row(row).setZero();
     size.row(row) = value.row(row).cwiseAbs();
     norm[n] = size.row(row).sum();
+    most[n] = size.row(row).maxCoeff();
     for (double& x : size.row(row)) x = x > 0 ? std::max(x, least) : 0;
   }
 };
@@ -172,6 +175,7 @@ class BlockScores {
       if (!keys_.finite[n]) return false;
       gradients::Pair in = {};
       in.dot = dot[c], in.dot_size = size[c], in.factors = query.norm[0] + keys_.norm[n];
+      in.most_q = query.most[0];
       in.lse = lse, in.lse_error = lse_error;
       const Factor of = gradients::pair(terms_, model_, in);
       if (!of.p_bounded) return false;

@@ -105,7 +105,9 @@ Reference evaluate_compression(const attn_problem& problem, const attn_tensors& 
     const Row at = rows.at(row);
     RowState& state = due.state[static_cast<size_t>(row)];
     ++due.sampled;
-    if (at.i * problem.key_step + problem.key_offset >= key_range(problem, host, at.b, at.i).last) {
+    // at.i * key_step may be more than 2^63.
+    const int64_t beyond = key_range(problem, host, at.b, at.i).last - problem.key_offset;
+    if (beyond <= 0 || at.i > (beyond - 1) / problem.key_step) {
       for (Expected& out : due.outputs) out.fill_row(row, Due::kNumber, 0, 0);
       state = RowState::kDead;
       ++due.dead;

@@ -38,7 +38,8 @@ ATTN_BOTH inline double p_reach(const ErrorNumbers& model) {
 // harmless, too, like those of a row that a bias of the lowest finite number should mask: their weights are
 // equal (`level`; absorbed() says when that is certain). If scale and subtraction are one multiply-add, a
 // tile or a split may hold low keys alone. Its maximum is rounded, exp2(fma(s, sigma, -mu)) may be
-// infinite, and a later weight of 0 turns that into NaN.
+// infinite, and a later weight of 0 turns that into NaN. Only large products excuse this: of low biases, the
+// contract forbids it (ATTN_SCALE_SEPARATE_FMA).
 ATTN_BOTH inline bool overflows(const ErrorNumbers& model, double most_absolute, double most_capped, double m,
                                 bool level, double misplaced) {
   constexpr double kScore = kOverflow / std::numbers::log2e;
@@ -318,11 +319,12 @@ ATTN_BOTH inline double merge_allowance(const ErrorNumbers& model, double x, dou
          rounds * 2 * kU * (std::abs(x) + std::abs(most));
 }
 
-// e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials.
-ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e) {
+// e^(M C) - 1: a factor common to all of O, from the LSE that weighs the partials. `lost`: lost_of(). A key far
+// below the others makes largest_e large, but not `lost`.
+ATTN_BOTH inline double merge_growth(const MeanTerms& terms, double lam, double largest_e, double lost) {
   if (terms.merge_steps == 0) return 0;
-  const double ln_s = std::log(terms.merged);
-  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + largest_e) + terms.eps_log * (1 + ln_s) +
+  const double ln_s = std::log(terms.merged), off = std::min(largest_e, lost);
+  return std::expm1(terms.merge_steps * (3 * kU * (std::abs(lam) + off) + terms.eps_log * (1 + ln_s) +
                                          2 * kU * ln_s + gamma(terms.merged + 3, kU) + 2 * terms.eps_exp));
 }
 
@@ -341,6 +343,13 @@ struct Stored {
   }
 };
 
+// w_s rho_s of a sink with this weight and allowance e; `below`: s - lam. If e is large, w_s may be 0 where
+// rho_s is infinite.
+ATTN_BOTH inline double sink_error_of(double weight, double below, double e, double eps_weight) {
+  if (e <= 0.125) return weight * (std::exp(e) * (1 + eps_weight) - 1);
+  return std::max(0.0, std::exp(below + e) * (1 + eps_weight) - weight);
+}
+
 // 1 - D.
 ATTN_BOTH inline double lost_of(const MeanTerms& terms, double rho_w, double n, double l) {
   const double tiny = terms.rounded_sum ? terms.p_tiny * n / l : 0;
@@ -357,6 +366,18 @@ ATTN_BOTH inline double lse_bound_of(const MeanTerms& terms, double lost, double
 ATTN_BOTH inline double lone_sink_bound(const ErrorNumbers& model, double s) {
   if (!(std::abs(s) < kOverflow / std::numbers::log2e)) return std::numeric_limits<double>::infinity();
   return 6 * kU * std::abs(s) + model.eps_log + 2 * model.eps_exp + 4 * kU;
+}
+
+// What B_lam of an LSE without the sink s grows by, if the maximum may include the sink (scores.h). `n`: the
+// most keys.
+ATTN_BOTH inline double sink_in_maximum(const ErrorNumbers& model, double lam, double s, double n) {
+  const double above = s - lam, far = above + std::log(n);
+  if (!(far > 0)) return 0;
+  const double flushed = n * (2 * kFlush + (model.rounded_sum ? model.p_tiny : 0)) * std::exp(above);
+  constexpr double kMostFlushed = 0x1p-10;
+  if (!(flushed < kMostFlushed)) return 0;
+  return (8 * kU + 2 * model.eps_exp_slope) * far + (model.eps_log + 2 * kU) * std::max(above, 0.0) +
+         model.eps_exp + 2 * kU - std::log1p(-flushed);
 }
 
 // The possible misalignment of V's subnormals, including those that meet subnormals of P.

@@ -53,6 +53,16 @@
 //                                                    the keys' weights then have a common error, which s has not
 //   e_s     as e_j above, with R_s = m - s + max delta
 //
+// If the LSE leaves the sink out, its bound is that of a row without the sink. A kernel's maximum M = max(m, s)
+// may include the sink all the same. Each R_j then grows by M - m, one more rescale is taken, 3u|m| becomes
+// 3u|M|, and ln l becomes lam - M. With n keys, M - m <= s - lam + ln n, so B_lam (weighted_mean.h) grows by
+//
+//   (8u + 2 s_e)(s - lam + ln n) + (eps_l + 2u) max(s - lam, 0) + eps_e + 2u - ln(1 - 2^-125 n e^(s - lam))
+//
+// The last part is for weights that are flushed (of rounded P, eta_P is added to 2^-125). If they may be more
+// than 2^-10 of the sum, nothing is added: such a kernel loses the LSE, and its maximum must not include the
+// sink.
+//
 // A fused scale subtracts a rounded mu = m sigma. All weights of the row are then off by one factor, at
 // most 2^(u (|m| + max delta) log2 e). It cancels in O, but not before P is rounded: for scores of 1e8 and
 // more, an fp16 P becomes subnormal, then 0. Any other way to multiply a maximum and round it before the

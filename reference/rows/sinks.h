@@ -1,9 +1,13 @@
 // Sinks: each head has one more score, without a key (ATTN_FEATURE_SINK).
 #pragma once
 
+#include <cmath>
 #include <limits>
 
+#include "reference/call/expected.h"
+#include "reference/call/row_space.h"
 #include "reference/numbers/formats.h"
+#include "reference/rows/row_terms.h"
 #include "reference/rows/visibility.h"
 
 namespace attnfuzz {
@@ -19,6 +23,20 @@ inline attn_problem without_sinks(attn_problem problem) {
   problem.features &= ~ATTN_FEATURE_SINK;
   problem.has_sink = problem.sink_dtype = 0;
   return problem;
+}
+
+// Charges an LSE without the sinks for a maximum that includes them. `lse`: of without_sinks(problem).
+inline void charge_sinks(const attn_problem& problem, const attn_tensors& host, const ErrorNumbers& model,
+                         Expected* lse) {
+  const RowSpace rows(problem);
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const auto at = static_cast<size_t>(row);
+    if (static_cast<Due>(lse->rule[at]) != Due::kNumber || !std::isfinite(lse->value[at])) continue;
+    lse->bound[at] +=
+        sink_in_maximum(model, lse->value[at] * model.log_unit, sink_of(problem, host, rows.at(row).h),
+                        static_cast<double>(problem.seq_k)) /
+        model.log_unit;
+  }
 }
 
 }  // namespace attnfuzz

@@ -43,9 +43,9 @@ double weight_errors(const MeanTerms& terms, const MeanInput& input, int64_t n, 
 }
 
 // w_s rho_s.
-double sink_error(const MeanTerms& terms, const MeanInput& input) {
+double sink_error(const MeanTerms& terms, const MeanInput& input, double lam) {
   if (!input.has_sink) return 0;
-  return input.sink_weight / input.sum * (std::exp(input.sink_e) * (1 + terms.eps_weight) - 1);
+  return sink_error_of(input.sink_weight / input.sum, input.sink - lam, input.sink_e, terms.eps_weight);
 }
 
 // min and max over the keys, and 0 if there is a sink, widened by everything but the scores' error.
@@ -134,14 +134,14 @@ void begin_mean(const KeyBlock& block, const Values& values, const MeanInput& in
   double* weight = row->places.place_for(block.positions(), &row->weight, &work->weight);
   double* error = row->places.place_for(block.positions(), &row->error, &work->error);
   row->has_sink = input.has_sink;
-  row->terms.sink_error = sink_error(terms, input);
+  row->terms.sink_error = sink_error(terms, input, lam);
   const double rho_w = weight_errors(terms, input, n, lam, &work->charge, weight, error) + terms.sink_error;
   const double lost = lost_of(terms, rho_w, count, l);
 
   row->l = l;
   row->rho_w = rho_w;
   row->denominator = 1 - lost;
-  row->stored = {merge_growth(terms, lam, input.largest_e), flushed_partials(terms, row->keys, values)};
+  row->stored = {merge_growth(terms, lam, input.largest_e, lost), flushed_partials(terms, row->keys, values)};
   MeanResult& result = row->result;
   result = {};
   result.lse = lam;

@@ -17,7 +17,7 @@
 //           + eta_V (1 + u_P)(1 + g_v)(1 + g_m)
 //   B1    = N_c / D
 //   B2    = B1 + (e^(M C) - 1)(|o_c| + B1)            M = 0 unless S > 1 partials are merged and not normalised
-//           C = 3u(|lam| + max e) + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
+//           C = 3u(|lam| + min(max e, 1 - D)) + eps_l(1 + ln S) + 2u ln S + gamma(S + 3, u) + 2 eps_e
 //   B3    = B2 + max(4u, eps_rcp + 2u)(|o_c| + B2)    the division by the sum
 //           + 2 S 2^-126 max|v_jc|                    with splits: a weight of a partial may flush
 //   B_c   = B3 + u_O(|o_c| + B3) + eta_O
@@ -30,7 +30,11 @@
 //
 // C applies to merges that weigh partials by e^(LSE_s - LSE) and do not normalise again. The error of the
 // rounded LSE is then a factor of all of O, which no cancellation removes: M = 1 time, or S times if
-// partials are merged one by one.
+// partials are merged one by one. The kernel's LSE lies within max e of lam, as each weight does. It also lies
+// within 1 - D: the computed sum is at most (1 + rho_w)(1 + g_l) of the exact one, and at least e^(-sum w_j
+// e_j) (1 - g_l), where sum w_j e_j <= rho_w. A key far below the others has a large e_j and no weight, so 1 -
+// D is then the smaller number. An LSE on the way may lie R below lam. Its error 3u(|lam| + R) counts e^-R
+// times, so R adds at most u; gamma(S + 3, u) has as much to spare, as such a step adds two numbers.
 //
 // Partials that are merged in 16 bits (u_M, eta_M; attn_plan.merge_format) are not divided by their sums: O
 // = sum w_s O_s / sum w_s l_s, w_s = e^(m_s - max m). Each w_s, each w_s O_s, and both sums are rounded:
@@ -71,8 +75,9 @@
 // eta_A = (16 u_p + u_s ceil(16/k_hw)) 2^-14 covers fp16 subnormals among P and V, which are aligned by the
 // exponent they are stored with.
 //
-// A sink (scores.h) is one more weight w_s = e^(s - lam), with the value 0: l, lam, rho_w and the hull include it,
-// and N_c grows by w_s rho_s |o_c|. P's rounding is not predicted in such a row.
+// A sink (scores.h) is one more weight w_s = e^(s - lam), with the value 0: l, lam, rho_w and the hull include
+// it, and N_c grows by w_s rho_s |o_c|. w_s (1 + rho_s) is computed as e^(s - lam + e_s) (1 + eps_e): of a sink
+// far below the keys w_s is 0 and rho_s is infinite. P's rounding is not predicted in such a row.
 //
 // If the denominator is not positive, the scores are so uncertain that the weights mean nothing. The row is
 // uninformative, and only the hull of its values remains: min v - pad <= O <= max v + pad.
@@ -157,6 +162,7 @@ struct MeanInput {
   double sum;            // l
   double largest_e;
   bool has_sink = false;
+  double sink = 0;                     // s
   double sink_weight = 0, sink_e = 0;  // RowScores
 };
 // `rounded`: P, if it is known; its centre lies where places.place_for(&row->centre) says.

@@ -336,8 +336,8 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
   out.lse_bound = -std::log(1 - lost) + 3 * u * std::fabs(m) + eps_l * (1 + std::log(l)) + 2 * u * std::log(l) +
                   3 * u * std::fabs(lam);
   const Real ln_S = std::log(S);
-  const Real C =
-      3 * u * (std::fabs(lam) + most_e) + eps_l * (1 + ln_S) + 2 * u * ln_S + gamma_of(S + 3, u) + 2 * eps_exp;
+  const Real C = 3 * u * (std::fabs(lam) + std::min(most_e, lost)) + eps_l * (1 + ln_S) + 2 * u * ln_S +
+                 gamma_of(S + 3, u) + 2 * eps_exp;
   const Real growth = merged ? std::expm1(M_O * C) : 0;
   Real most_v = 0;
   for (const Key& key : keys)

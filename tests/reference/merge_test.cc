@@ -173,6 +173,36 @@ TEST(Merge, ASideWithoutKeysHasNoPart) {
   }
 }
 
+// Even if the plan declares another LSE for queries that see no key: the sides have -inf.
+TEST(Merge, TwoSidesWithoutKeysKeepTheirLse) {
+  Random random(9);
+  Sides s(ATTN_F32, 1, 2);
+  s.fill(&random, 1);
+  s.plan.lse_dead = ATTN_LSE_DEAD_ZERO;
+  s.lse[0][0] = s.lse[1][0] = -kInf;
+  const Reference due = s.due();
+  EXPECT_EQ(due.dead, 1);
+  EXPECT_EQ(due[TensorId::kLse].ratio(0, 0, -kInf), 0);
+  EXPECT_GT(due[TensorId::kLse].ratio(0, 0, 0), 1);
+}
+
+TEST(Merge, ASideFarBelowHasNoPart) {
+  Random random(9);
+  for (const int32_t rule :
+       {ATTN_MERGE_UNKNOWN, ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE, ATTN_MERGE_ONE_BY_ONE}) {
+    Sides s(ATTN_BF16, 1, 2);
+    s.fill(&random, 1);
+    s.plan.merge_rule = rule;
+    s.lse[0][0] = 0, s.lse[1][0] = -100;
+    const double bound = s.due()[TensorId::kO].bound[0];
+    for (const float far : {-1e9f, -1e11f, -1e13f, -0x1.fep127f}) {
+      s.lse[1][0] = far;
+      EXPECT_LE(s.due()[TensorId::kO].bound[0], 1.01 * bound) << far << " rule " << rule;
+      EXPECT_EQ(s.due().uninformative, 0);
+    }
+  }
+}
+
 TEST(Merge, OtherProblemsAreRefused) {
   Sides s(ATTN_F16, 1, 1);
   s.problem.features |= uint64_t{1} << 40;

@@ -177,6 +177,20 @@ TEST(NonFinite, ATileOfOnlyLowKeysOverflowsIfTheScaleIsFused) {
   EXPECT_EQ(state(-16384, ATTN_SCALE_FUSED), RowState::kBounded);
 }
 
+// If biases make the keys of a tile low, the NaN is a bug of the kernel.
+TEST(NonFinite, ATileOfLowBiasesIsNoExcuseForNaN) {
+  for (const float low : {-1e9f, -2e9f, -1e10f, -0x1.fep127f, std::numeric_limits<float>::lowest()}) {
+    Case c({.seq_q = 1, .seq_k = 32, .bias_dtype = ATTN_F32});
+    c.fill(Regime::kZeroQuery, 3);
+    c.plan.scale_mode = ATTN_SCALE_SEPARATE_FMA;
+    for (size_t j = 0; j < 32; ++j) c.bias[j] = j < 16 ? low : 0;
+    const Reference r = c.reference();
+    EXPECT_EQ(r.state[0], RowState::kBounded) << low;
+    EXPECT_LT(r[TensorId::kO].bound[0], 1e-2) << low;
+    EXPECT_EQ(r[TensorId::kO].ratio(0, 0, kNaN), kInf) << low;
+  }
+}
+
 // If a bias absorbs everything added to it, all scores are the same number, and O is the mean of the values.
 TEST(NonFinite, ABiasThatAbsorbsItsScoresLeavesAMean) {
   const auto row = [](float bias, int32_t mode, float size, int64_t splits,

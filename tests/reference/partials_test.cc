@@ -159,8 +159,8 @@ LiteralMerge literal_merge(const Case& c, const Calibration& device, const std::
                   3 * u * std::fabs(lam);
   const Real growth = steps == 0
                           ? 0
-                          : std::expm1(steps * (3 * u * (std::fabs(lam) + most_e) + eps_l * (1 + std::log(S)) +
-                                                2 * u * std::log(S) + g + 2 * eps));
+                          : std::expm1(steps * (3 * u * (std::fabs(lam) + std::min(most_e, lost)) +
+                                                eps_l * (1 + std::log(S)) + 2 * u * std::log(S) + g + 2 * eps));
   const bool f16 = c.problem.dtype == ATTN_F16;
   const Real u_O = f16 ? 0x1p-11L : 0x1p-8L, eta_O = f16 ? 0x1p-25L : c.plan.flush_to_zero ? tiny : 0x1p-134L;
   for (const float* row : v)
@@ -229,6 +229,36 @@ TEST(Partials, TheReductionsBoundIsItsDefinition) {
         near(got[TensorId::kO].bound[row * columns + col], due.o_bound[col]);
       }
       if (HasFailure()) return;
+    }
+  }
+}
+
+// Keys far below the others of their row have no weight, and their scores' errors do not count.
+TEST(Partials, KeysFarBelowCostNothing) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  for (const int32_t rule :
+       {ATTN_MERGE_UNKNOWN, ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE, ATTN_MERGE_ONE_BY_ONE}) {
+    // A causal mask, so that rows of the first tile see no key of the second split; and one key of one row.
+    for (const bool causal : {true, false}) {
+      const auto masked = [&](float hidden) {
+        Case c({.seq_q = 32, .seq_k = 32, .bias_dtype = ATTN_F32, .num_splits = 2});
+        c.fill(Regime::kGaussian, 3);
+        c.plan.merge_rule = rule;
+        for (size_t n = 0; n < c.bias.size(); ++n) c.bias[n] = (causal ? n % 32 > n / 32 : n == 3) ? hidden : 0;
+        return c.reference();
+      };
+      const Reference none = masked(-INFINITY);
+      for (const float low : {-1e9f, -1e12f, -1e30f, kLowest}) {
+        const Reference r = masked(low);
+        EXPECT_EQ(r.uninformative, 0);
+        for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+          for (size_t n = 0; n < r[t].value.size(); ++n) {
+            ASSERT_NEAR(r[t].value[n], none[t].value[n], 1e-13);
+            // The row sum adds more keys.
+            ASSERT_LE(r[t].bound[n], 2 * none[t].bound[n]) << low << " rule " << rule << " element " << n;
+          }
+        }
+      }
     }
   }
 }

@@ -50,6 +50,15 @@ void mask_whole(Random* random, Case* c) {
   if (random->below(2)) c->plan.num_splits = c->plan.merges = 1;
 }
 
+// Gives keys biases far below the others, as models do to hide them.
+void mask_low(uint64_t seed, Case* c) {
+  Random random(seed ^ 0x10e);
+  const float kinds[] = {std::numeric_limits<float>::lowest(), -0x1.fep127f, -1e30f, -1e12f};
+  const float kind = kinds[random.below(std::size(kinds))];
+  for (float& bias : c->bias)
+    if (random.below(3) == 0) bias = kind;
+}
+
 // The same numbers in fp32, with random low bits.
 struct In32 {
   attn_problem problem;
@@ -79,9 +88,10 @@ struct WithSinks {
   std::vector<float> sinks;
 
   WithSinks(Case* c, Random* random) : problem(c->problem), tensors(c->tensors()) {
-    constexpr float kScales[] = {0, 1, 10, 100, 1e4f};
+    constexpr float kScales[] = {0, 1, 10, 100, 1e4f, 1e10f, std::numeric_limits<float>::max()};
     for (int64_t h = 0; h < problem.heads_q; ++h) {
-      const float sink = static_cast<float>(2 * random->uniform() - 1) * kScales[random->below(5)];
+      const float scale = kScales[random->below(std::size(kScales))];
+      const float sink = static_cast<float>(2 * random->uniform() - 1) * scale;
       sinks.push_back(random->below(8) == 0 ? -std::numeric_limits<float>::infinity() : sink);
     }
     tensors.sink = {sinks.data(), {0, 1, 0, 0}};
@@ -278,6 +288,7 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     if (kind.lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
     if (random.below(3) == 0) plant(&random, &c);
     if (number % 16 == 5 && !c.bias.empty()) mask_whole(&random, &c);
+    if (number % 16 == 9 && !c.bias.empty()) mask_low(number, &c);
     if (random.below(4) == 0) {
       std::vector<int64_t> lengths;
       for (int64_t b = 0; b < shape.batch; ++b) lengths.push_back(random.below(shape.seq_k + 2) - 1);

@@ -30,6 +30,21 @@ void plant(Random* random, Small* s) {
   }
 }
 
+// Gives keys the lowest finite biases, as models do to hide them.
+void mask_low(uint64_t seed, Small* s) {
+  Random random(seed ^ 0x10e);
+  const float low = random.below(2) == 0 ? std::numeric_limits<float>::lowest() : -0x1.fep127f;
+  for (float& bias : s->bias)
+    if (random.below(3) == 0) bias = low;
+}
+
+// Moves sinks far from the scores.
+void take_far_sinks(uint64_t seed, Small* s) {
+  constexpr float kFar[] = {20, 90, -90, 1e9f, -1e9f, -1e30f, std::numeric_limits<float>::lowest()};
+  Random random(seed ^ 0x51);
+  for (float& sink : s->sinks) sink += kFar[random.below(std::size(kFar))];
+}
+
 // Declares any legal combination that matters to gradients.
 void declare(Random* random, attn_plan* plan) {
   const auto one_in = [&](int64_t n) { return random->below(n) == 0; };
@@ -109,6 +124,8 @@ AgreementTally hold_on_gradients(FastOracle& oracle, uint64_t first, int64_t cou
     else
       s.add_more(number);
     if (number % 5 == 2) s.take_key_blocks(number);
+    if (number % 3 == 1) mask_low(number, &s);
+    if (number % 4 == 2) take_far_sinks(number, &s);
     s.save();
     if (number % 3 == 0) plant(&random, &s);
     declare(&random, &s.plan);

@@ -214,6 +214,30 @@ TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   EXPECT_EQ(capped.num_splits, 3);
   EXPECT_EQ(capped.merges, 3);
   EXPECT_EQ(capped.rescales, 1);
+  // A limit of rescales is one of tiles. Larger tiles stay, and so do tiles of splits.
+  const auto tiles = [&](int64_t tile_k, int64_t limit, int64_t splits) {
+    attn_plan with = best_plan(), top = documented_cap();
+    with.tile_k = tile_k, with.max_rule = ATTN_MAX_RUNNING, with.key_order = ATTN_KEYS_ASCENDING;
+    with.num_splits = splits, with.split_tiles = splits > 1 ? 2 : 0;
+    top.rescales = limit;
+    const attn_plan under_top = capped_plan(p, with, under(top));
+    EXPECT_EQ(under_top.max_rule == ATTN_MAX_RUNNING, under_top.tile_k == tile_k);
+    EXPECT_LE(rescales_of(make_error_model(p, with, under(top)), 0, 99), limit > 0 ? limit : 100);
+    return under_top.tile_k;
+  };
+  EXPECT_EQ(tiles(1, 4, 1), 25);
+  EXPECT_EQ(tiles(0, 4, 1), 25);
+  EXPECT_EQ(tiles(25, 4, 1), 25);
+  EXPECT_EQ(tiles(24, 4, 1), 25);
+  EXPECT_EQ(tiles(1, 3, 1), 34);
+  EXPECT_EQ(tiles(64, 4, 1), 64);
+  EXPECT_EQ(tiles(1, 0, 1), 1);
+  EXPECT_EQ(tiles(8, 4, 5), 8) << "two tiles a split";
+  // The caller says what the LSE holds.
+  attn_plan without = best_plan();
+  without.lse_sink = 1;
+  EXPECT_EQ(capped_plan(p, without, under(documented_cap())).lse_sink, 0);
+  EXPECT_EQ(capped_plan(p, best_plan(), under(without)).lse_sink, 1);
   // Fewer products at once are looser; 0 means the device's own number.
   const auto block = [&](int32_t declared, int32_t top) {
     plan.mma_block = declared, cap.mma_block = top;

@@ -145,6 +145,16 @@ TEST(Compression, ABlockIsTheMeanOfItsKeys) {
   EXPECT_EQ(compress({}, 1, 1, 1).dead, 1);
 }
 
+// The last row's first key is 2^63 or 2^64.
+TEST(Compression, ARowBeyondInt64HasNoKeys) {
+  for (const int64_t rows : {3, 5}) {
+    const Reference due = compress({1, 1, 1, 1}, int64_t{1} << 62, 1, rows);
+    EXPECT_EQ(due[TensorId::kKCmp].value.front(), 1);
+    EXPECT_EQ(due[TensorId::kKCmp].value.back(), 0);
+    EXPECT_EQ(due.dead, rows - 1);
+  }
+}
+
 TEST(Compression, AnEntryHasTheBlocksOfItsKeys) {
   const int64_t held = 5, less = -3, more = 99;
   EXPECT_EQ(compress({1, 2, 3, 4, 5, kNaN, kNaN}, 1, 4, 4, &held)[TensorId::kKCmp].value,

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/partials.h"
 #include "reference/rows/sinks.h"
@@ -80,6 +82,63 @@ TEST(Sink, LeavesTheLseUnchangedIfThePlanSaysSo) {
   EXPECT_NE(none[TensorId::kO].value, with[TensorId::kO].value);
 }
 
+// A kernel whose maximum includes the sink, and one whose maximum does not. All scores are 0.
+TEST(Sink, MayBeInTheMaximumOfAnLseWithoutIt) {
+  constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+  for (const float sink : {-5.0f, 0.0f, 2.0f, 8.0f, 20.0f, 40.0f, 70.0f}) {
+    double worst = 0, least = kInf;
+    for (int n = 1; n <= 64; ++n) {
+      WithSinks s({.seq_q = 1, .seq_k = n});
+      s.c.fill(Regime::kZeroQuery, 3);
+      s.c.plan.lse_sink = 1;
+      s.sinks = {sink};
+      const Reference due = s.reference();
+      for (const float largest : {0.0f, std::max(sink, 0.0f)}) {
+        const float mu = largest * kLog2E;
+        float sum = 0;
+        for (int j = 0; j < n; ++j) sum += std::exp2(-mu);
+        for (const float lse : {(mu + std::log2(sum)) * kLn2, largest + std::log2(sum) * kLn2})
+          worst = std::max(worst, due[TensorId::kLse].ratio(0, 0, lse));
+      }
+      least = std::min(least, due[TensorId::kLse].ratio(0, 0, std::log(static_cast<float>(n)) + 0.001f));
+    }
+    EXPECT_LE(worst, 1) << sink;
+    EXPECT_GT(least, sink < 50 ? 10 : 1) << sink;
+  }
+  // Weights relative to such a maximum would be 0.
+  WithSinks s({.seq_q = 1, .seq_k = 4});
+  s.c.fill(Regime::kZeroQuery, 3);
+  s.c.plan.lse_sink = 1;
+  s.sinks = {90};
+  EXPECT_EQ(s.reference()[TensorId::kLse].ratio(0, 0, -INFINITY), kInf);
+  EXPECT_GT(s.reference()[TensorId::kLse].ratio(0, 0, std::log(4.0f) + 0.001f), 10);
+}
+
+// The plan of an untrusted kernel does not decide it.
+TEST(Sink, IsInTheLseIfTheCallerSaysSo) {
+  WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});
+  s.c.fill(Regime::kGaussian, 4);
+  s.sinks = {1};
+  const auto due = [&](int32_t of_plan, int32_t of_cap) {
+    Calibration calibration = documented();
+    calibration.error_cap = documented_cap();
+    calibration.error_cap->lse_sink = of_cap;
+    s.c.plan.lse_sink = of_plan;
+    return evaluate(s.c.problem, s.tensors(), s.c.plan, calibration)[TensorId::kLse].value;
+  };
+  EXPECT_EQ(due(1, 0), due(0, 0));
+  EXPECT_EQ(due(0, 1), due(1, 1));
+  EXPECT_NE(due(0, 0), due(1, 1));
+  const std::vector<float> o(static_cast<size_t>(4 * s.c.problem.dim_v)), lse(4);
+  s.c.plan.lse_sink = 1;
+  Calibration calibration = documented();
+  calibration.error_cap = documented_cap();
+  EXPECT_GT(
+      bound_reduce(s.c.problem, s.c.plan, calibration, 1, o.data(), lse.data(), s.tensors())[TensorId::kLse]
+          .value[0],
+      1);
+}
+
 TEST(Sink, OfMinusInfinityIsNone) {
   WithSinks s({.heads_q = 2, .seq_q = 6, .seq_k = 5, .causal = true, .align = ATTN_BOTTOM_RIGHT});
   s.c.fill(Regime::kGaussian, 5);
@@ -112,6 +171,31 @@ TEST(Sink, IsTheLseOfAQueryWithoutKeys) {
   for (const float open : {INFINITY, NAN}) {
     s.sinks = {open};
     EXPECT_EQ(s.reference().unconstrained, 3);
+  }
+}
+
+// A sink far below all keys has no part in the result.
+TEST(Sink, FarBelowIsNone) {
+  for (const int64_t splits : {1, 2}) {
+    for (const int32_t rule : {ATTN_MERGE_UNKNOWN, ATTN_MERGE_BY_WEIGHT, ATTN_MERGE_BY_LSE}) {
+      WithSinks s({.seq_q = 2, .seq_k = 32, .num_splits = splits});
+      s.c.fill(Regime::kGaussian, 3);
+      s.c.plan.merge_rule = rule;
+      s.sinks = {-INFINITY};
+      const Reference none = s.reference();
+      for (const float low : {-1e6f, -1e9f, -1e10f, -1e30f, std::numeric_limits<float>::lowest()}) {
+        s.sinks = {low};
+        const Reference r = s.reference();
+        for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+          for (size_t n = 0; n < r[t].value.size(); ++n) {
+            EXPECT_NEAR(r[t].value[n], none[t].value[n], 1e-13);
+            // The sink costs one more rescale and one more addition.
+            EXPECT_LE(r[t].bound[n], 1.1 * none[t].bound[n])
+                << low << ", " << splits << " splits, rule " << rule;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -314,7 +314,12 @@ TEST(Terms, OfTheMean) {
 // Tests terms by themselves that are too small to show in a whole bound.
 TEST(Terms, OfColumns) {
   MeanTerms t;
-  EXPECT_EQ(merge_growth(t, 5, 6), 0);
+  EXPECT_EQ(merge_growth(t, 5, 6, 7), 0);
+  t.merge_steps = 2, t.merged = 1;
+  EXPECT_DOUBLE_EQ(merge_growth(t, 5, 6, 7), std::expm1(2 * (33 * kU + gamma(4, kU))));
+  EXPECT_DOUBLE_EQ(merge_growth(t, 5, 6, 4), std::expm1(2 * (27 * kU + gamma(4, kU))))
+      << "what the LSE errs by";
+  EXPECT_DOUBLE_EQ(merge_growth(t, 5, 6, NAN), merge_growth(t, 5, 6, 7));
   t = {.eps_exp = 0.25,
        .rescales = 3,
        .eps_log = 0.5,
