@@ -3,7 +3,7 @@
 // An item is 128 keys of a KV head. A block takes one item after another: the first by its number, the others from
 // a counter in the workspace.
 //
-//   K, V        kItems slots of 128 keys, with the item          item_full, item_empty
+//   K, V        two slots of 128 keys, with the item             item_full, item_empty
 //   Q, dO       two slots of kGroups groups of 64 queries,       full, empty
 //               with their LSE and D
 //   dA'         two slots of kGroups groups, keys by queries     written, read
