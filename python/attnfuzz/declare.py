@@ -1,6 +1,7 @@
 """The declaration of a target: where it runs, how it rounds, what it takes."""
 
 import contextlib
+import functools
 import inspect
 import os
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ def compiling():
             _tell_compiling(0)
 
 
+def definition_of(function):
+    """What defines a callable: the function inside of a functools.partial, or the class of an object with __call__."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if hasattr(function, "__name__") else type(function)
+
+
 @dataclass
 class Target:
     """A function with its declaration. Calling it calls the function."""
@@ -78,9 +86,8 @@ class Target:
         if inspect.isclass(self.function):
             raise TypeError(f"target() declares a function, and {self.function.__name__} is a class: attnfuzz.cache declares "
                             "a class for attnfuzz sequence")
-        self.__name__ = self.function.__name__
-        self.__doc__ = self.function.__doc__
-        self.__module__ = self.function.__module__
+        definition = definition_of(self.function)
+        self.__name__, self.__doc__, self.__module__ = definition.__name__, definition.__doc__, definition.__module__
         names = self._parameters()
         if self.operation not in OPERATIONS:
             raise ValueError(f"target(operation={self.operation!r}): one of {', '.join(map(repr, OPERATIONS))}")
@@ -89,6 +96,7 @@ class Target:
                 raise ValueError(f"target(operation={self.operation!r}): its output {argument_of(name)} is {TENSOR_SPECS[name][1]}, "
                                  "and a function in Python returns floating point or indices")
         needed, others = self._arguments()
+        names, self.positional = self._spread(names, needed, others)
         if names[: len(needed)] != needed or any(n not in needed + others for n in names):
             raise TypeError(f"{self._kind} of the operation {self.operation} is a function of ({', '.join(needed)}), and of "
                             f"any of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)}){self._behind}")
@@ -107,6 +115,21 @@ class Target:
             raise ValueError(f"target(bf16={self.bf16!r}): 'ml_dtypes' or 'bits'")
         if not self.description:
             self.description = (self.__doc__ or f"{self.__name__} of {self.__module__}").strip().split("\n")[0]
+
+    def _spread(self, names, needed, others):
+        """The parameters with those that *args and **kwargs stand for, and the names of those that are given by position:
+        *args takes the arrays that every call has, **kwargs these and all other inputs."""
+        parameters = inspect.signature(self.function).parameters.values()
+        spread = {x.kind: x.name for x in parameters if x.kind in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
+        if not spread or self._behind or names[:1] != needed[:1]:
+            return names, ()
+        own = [name for name in names if name not in spread.values()]
+        missing = [name for name in needed if name not in own]
+        names = needed + [name for name in own if name not in needed]
+        if inspect.Parameter.VAR_KEYWORD in spread:
+            inputs = {argument_of(name) for name in inputs_of(self.operation)}
+            return names + [name for name in others if name in inputs and name not in names], ()
+        return names, tuple(needed[1:]) if missing else ()
 
     def _parameters(self):
         """The names of the function's parameters."""
@@ -138,6 +161,8 @@ class Target:
             raise ValueError("target(operation='copy_pages'): needs Domain(features=('paged',))")
 
     def __call__(self, *args, **kwargs):
+        if self.positional and len(args) == 1:
+            args = (*args, *(kwargs.pop(name) for name in self.positional))
         return self.function(*args, **kwargs)
 
     def words(self):
@@ -154,7 +179,7 @@ class Target:
 
     @property
     def file(self):
-        return inspect.getsourcefile(self.function)
+        return inspect.getsourcefile(definition_of(self.function))
 
 
 def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=Errors(), domain=Domain(),
@@ -166,8 +191,8 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
             return o, lse
 
     p holds the call's sizes and flags (p.seq_k, p.scale, p.causal, ...); q, k and v are (batch, heads, position, dim). The
-    function may also have parameters named bias, mask, key_lengths, out, lse and stream. It returns O, or (O, LSE), or
-    nothing if it wrote into out and lse. If it raises Unsupported, the case counts as refused.
+    function may also have parameters named bias, mask, key_lengths, out, lse and stream. **kwargs takes all inputs, *args
+    takes q, k and v. It returns O, or (O, LSE), or a dict of out (or o) and lse, or nothing if it wrote into out and lse. If it raises Unsupported, the case counts as refused.
 
     errors   how it rounds: Errors; what is not known is assumed at its loosest
     domain   what it takes: Domain; cases are drawn inside it

@@ -85,7 +85,8 @@ def multiple(of, least=None, most=None):
 
 @dataclass(frozen=True)
 class Domain:
-    """What the kernel takes. Cases are drawn, varied and reduced inside it. A refusal inside it is a failure.
+    """What the kernel takes. Cases are drawn, varied and reduced inside it. An exception inside it is a failure, except
+    attnfuzz.Unsupported: that is a refusal. What the kernel refuses inside it is drawn rarely, and named under "left out".
 
     Sizes (batch, heads_q, heads_kv, seq_q, seq_k, dim_qk, dim_v; `dim` and `seq` set both of theirs; `group` is heads_q /
     heads_kv): one number, a set, a range, at_most(n), at_least(n) or multiple(n). dtypes: "f16", "bf16" and "f32" (also

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from attnfuzz.cache import Cache
-from attnfuzz.declare import Target
+from attnfuzz.declare import Target, definition_of
 from attnfuzz.domain import Domain, dtype_named
 from attnfuzz.errors import Errors
 from attnfuzz.home import command
@@ -70,12 +70,20 @@ def _place(function):
         raise TypeError(_is_class(getattr(module, "__file__", None) or "FILE.py", (names or [function.__name__])[0])
                         + ("" if isinstance(function, Cache) else " (with @attnfuzz.cache above it)"))
     inner = getattr(function, "function", function)
-    path, name = inner.__code__.co_filename, inner.__qualname__
+    definition = definition_of(inner)
+    code = getattr(definition, "__code__", None)
+    path = code.co_filename if code else inspect.getsourcefile(definition)
+    name = definition.__qualname__
     # The function's name in its module may differ from __name__.
-    for module in (sys.modules.get(inner.__module__), sys.modules.get(getattr(function, "__module__", None))):
+    given = []
+    for module in (sys.modules.get(definition.__module__), sys.modules.get(getattr(function, "__module__", None))):
         given = [n for n, value in vars(module).items() if value is function] if module else []
         if given and getattr(module, "__file__", None):
             path, name = module.__file__, given[0]
+            break
+    if definition is not inner and not given:
+        raise ValueError(f"{function!r} has no name in {path}, so no worker can import it: assign it to one at the top of the "
+                         f"file that defines {name}")
     if not os.path.exists(path) or not path.endswith(".py"):
         raise ValueError(f"{name} is not in a file: a worker imports the file of a target, so write it into one")
     if "." in name:

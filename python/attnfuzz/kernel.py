@@ -125,7 +125,7 @@ class Kernel:
         return [name for name in outputs_of(p.features) if asked_for(p, name)]
 
     def function(self, problem):
-        return self.target.function
+        return self.target if self.target.positional else self.target.function
 
     def declared_whole(self):
         """True if the target's domain says that it returns an LSE. Otherwise an LSE that is missing counts as a refusal."""
@@ -341,6 +341,8 @@ def by_name(result, names, known):
     if isinstance(result, tuple) and set(names) <= set(getattr(result, "_fields", ())) <= known:
         result = result._asdict()
     if isinstance(result, dict):
+        if "out" in known and "o" in result and "out" not in result:  # a backward pass calls the same tensor o
+            result = {"out" if name == "o" else name: value for name, value in result.items()}
         if unknown := [name for name in result if name not in known]:
             raise TypeError(f"the target returned {unknown[0]!r}; an output is one of {', '.join(names)}")
         if more := [name for name, value in result.items() if name not in names and value is not None]:

@@ -20,6 +20,37 @@ target = functools.partial(attnfuzz.target, bf16="bits")
 right = target(right.function, errors=ERRORS)
 
 
+# Callables of other forms, with the small domain of a function of Q, K and V alone.
+SMALL = attnfuzz.Domain(seq=attnfuzz.at_most(40), dim=attnfuzz.at_most(16), bias=False, mask=False, key_lengths=False)
+
+
+@target(errors=ERRORS, domain=SMALL)
+def spread(p, *arrays):
+    return right.function(p, *arrays)
+
+
+@target(errors=ERRORS, domain=SMALL)
+def named(p, **arrays):
+    return dict(zip(("o", "lse"), right.function(p, **arrays)))
+
+
+class _Object:
+    def __call__(self, p, q, k, v):
+        return right.function(p, q, k, v)
+
+
+called = target(_Object(), errors=ERRORS, domain=SMALL)
+part = target(functools.partial(right.function), errors=ERRORS, domain=attnfuzz.Domain(seq=attnfuzz.at_most(40)))
+
+
+@target(errors=ERRORS, domain=SMALL)
+def refuses_inside(p, q, k, v):
+    """refuses problems of its domain"""
+    if p.seq_k > 20:
+        raise attnfuzz.Unsupported("too many keys")
+    return right.function(p, q, k, v)
+
+
 def merge(guarded, o1, o2, lse1, lse2):
     """The results of two sides by their weights; not guarded: also where neither side saw a key."""
     import numpy

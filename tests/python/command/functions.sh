@@ -6,6 +6,15 @@ set -u
 check right --cases 150 || die "the right one does not hold"
 check into_out --cases 60 || die "one that writes into out= does not hold"
 
+# A function with *args or **kwargs, an object that can be called, a partial; a dict of o and lse.
+for form in spread named called part; do
+  check $form --cases 40 || die "$form does not hold: $(cat "$out/log")"
+  grep -q 'refused 0.0 %' "$out/log" || die "cases of $form were refused"
+done
+# Unsupported inside the declared domain is a refusal: such cases are drawn rarely, and the check names them.
+check refuses_inside --cases 60 || die "a function that refuses some problems of its domain does not hold"
+grep -q 'left out: .*seq_k above 1[0-9]' "$out/log" || die "it is not said what it refuses of its domain: $(cat "$out/log")"
+
 # A function that prints more than a pipe holds still passes.
 check chatty --cases 20 || die "one that prints much does not hold"
 

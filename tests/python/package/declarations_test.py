@@ -2,6 +2,7 @@
 
 import collections
 import ctypes
+import functools
 import os
 import sys
 import types
@@ -192,6 +193,46 @@ class Declarations(unittest.TestCase):
             kernel.by_name(of, backward[:4], backward)
         with self.assertRaisesRegex(TypeError, "returned 3 arrays"):
             kernel.by_name((1, 2, 3), forward, forward)
+
+    def test_o_is_the_name_of_out_too(self):
+        forward = ["out", "lse"]
+        self.assertEqual(kernel.by_name({"o": 1, "lse": 2}, forward, forward), {"out": 1, "lse": 2})
+        for both in {"o": 1, "out": 2}, {"O": 1}:
+            with self.assertRaisesRegex(TypeError, "the target returned '(o|O)'; an output is one of out, lse"):
+                kernel.by_name(both, forward, forward)
+
+    def test_any_callable_may_be_a_target(self):
+        def spread(p, *arrays):
+            return len(arrays)
+
+        def named(p, **tensors):
+            return sorted(tensors)
+
+        def both(p, q, *arrays, bias=None, **tensors):
+            return q, arrays, bias, tensors
+
+        class Object:
+            """an object"""
+
+            def __call__(self, p, q, k, v):
+                return p, q, k, v
+
+        arrays = {"q": 1, "k": 2, "v": 3}
+        self.assertEqual(attnfuzz.target(spread)(0, **arrays), 3)
+        self.assertEqual(attnfuzz.target(spread).takes, {"p", "q", "k", "v"})
+        self.assertEqual(attnfuzz.target(named)(0, mask=4, **arrays), ["k", "mask", "q", "v"])
+        self.assertLessEqual({"bias", "mask", "key_lengths", "cu_seqlens_q"}, attnfuzz.target(named).takes)
+        self.assertFalse({"out", "lse", "stream"} & attnfuzz.target(named).takes)
+        self.assertEqual(attnfuzz.target(both)(0, bias=5, **arrays), (1, (), 5, {"k": 2, "v": 3}))
+        made = attnfuzz.target(Object())
+        self.assertEqual((made.__name__, made.description, made(0, **arrays)), ("Object", "an object", (0, 1, 2, 3)))
+        self.assertEqual(made.file, __file__)
+        part = attnfuzz.target(functools.partial(both, bias=7))
+        self.assertEqual((part.__name__, part.file, part(0, **arrays)[2]), ("both", __file__, 7))
+        with self.assertRaisesRegex(TypeError, "is one of .p, query, key."):
+            attnfuzz.target(lambda p, query, key: 0)
+        with self.assertRaisesRegex(ValueError, "has no name in .*, so no worker can import it"):
+            attnfuzz.judge(Object())
 
     def test_wide_heads_are_for_those_that_say_so(self):
         for said, bits in (({}, 0), ({"dim": attnfuzz.at_most(256)}, 0), ({"dim_qk": 576}, contract.FEATURE_WIDE),
