@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "properties/case/case.h"
 #include "properties/data/round16.h"
+#include "properties/data/scaled_bits.h"
 
 namespace attnfuzz {
 namespace fill_values {
@@ -164,17 +165,17 @@ ATTN_BOTH inline int32_t random_integer(FillKind kind, uint64_t hash, bool f16) 
 // A row of a random fill: what its values share, and a function for one value.
 struct RandomRow {
   uint64_t key;
-  double unit;
+  int exponent;  // of the power of two
 };
 ATTN_BOTH inline RandomRow random_row(const Fill& fill, bool f16, int64_t b, int64_t h, int64_t s) {
   const int unit = unit_exponent(fill, f16, b, h, s) + fill.exponent;
   return {row_key(fill.seed, static_cast<uint64_t>(b), static_cast<uint64_t>(h),
                   static_cast<uint64_t>(row_of(fill, s))),
-          exp2_exact(std::clamp(unit, -600, 600))};
+          std::clamp(unit, -600, 600)};
 }
 ATTN_BOTH inline uint16_t random_bits(const Fill& fill, int32_t dtype, const RandomRow& row, int64_t d) {
   const uint64_t hash = element(row.key, static_cast<uint64_t>(d));
-  return to_bits(dtype, random_integer(fill.kind, hash, dtype == ATTN_F16) * row.unit);
+  return scaled_bits(dtype, random_integer(fill.kind, hash, dtype == ATTN_F16), row.exponent);
 }
 ATTN_BOTH constexpr bool is_random(FillKind kind) {
   return kind == FillKind::kGaussian || kind == FillKind::kUniform || kind == FillKind::kNegative ||

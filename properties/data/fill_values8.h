@@ -77,7 +77,7 @@ inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h,
     default: {
       const RandomRow row = random_row(fill, true, b, h, s);
       const uint64_t hash = element(row.key, static_cast<uint64_t>(d));
-      return to_bits8(dtype, random_integer(fill.kind, hash, true) * row.unit);
+      return to_bits8(dtype, random_integer(fill.kind, hash, true) * exp2_exact(row.exponent));
     }
   }
 }

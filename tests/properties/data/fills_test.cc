@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -30,6 +31,24 @@ uint64_t hash_of(FillKind kind, int32_t dtype, int exponent) {
     for (int64_t d = 0; d < 20; ++d) hash = mix(hash, fill_bits(fill, dtype, 1, 2, s, d, 20), 0, 0, 0);
   }
   return hash;
+}
+
+// scaled_bits() rounds as to_bits() does: normal and subnormal results, ties, overflow.
+TEST(Fills, ScaledIntegersRoundAsDoublesDo) {
+  for (const int32_t dtype : {ATTN_F16, ATTN_BF16})
+    for (int exponent = -640; exponent <= 640; ++exponent) {
+      uint64_t key = 0;
+      for (int bit = 0; bit < 24; ++bit)
+        for (const int32_t lower : {-3, -2, -1, 0, 1, 2, 3, static_cast<int32_t>(hash64(++key) >> 40)}) {
+          const int32_t integer = std::clamp((1 << bit) + lower % (1 << bit), 0, 0xffffff);
+          for (const int32_t x : {integer, -integer}) {
+            if (x == 0) continue;  // to_bits(-0.0) does not arise
+            ASSERT_EQ(scaled_bits(dtype, x, exponent), to_bits(dtype, x * exp2_exact(exponent)))
+                << x << " * 2^" << exponent;
+          }
+        }
+    }
+  EXPECT_EQ(scaled_bits(ATTN_F16, 0, 3), 0);
 }
 
 // Exponents from those where all values are 0, through the subnormals of each format and
