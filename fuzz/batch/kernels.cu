@@ -13,7 +13,7 @@ namespace {
 
 // The first jobs are the tensors of the forward pass and of merges.
 constexpr unsigned kTensorJobs = kDout + (kDq - kOutput);
-__device__ int tensor_of(unsigned job) {
+ATTN_BOTH int tensor_of(unsigned job) {
   const int t = static_cast<int>(job);
   return t < kDout ? t : t - kDout + kOutput;
 }
@@ -158,9 +158,7 @@ __device__ void each_slack_element(const Work& work, int t, const Visit& visit) 
 
 template <class Number>
 __device__ void lay_input(const Work& work, int t) {
-  constexpr bool k16 = sizeof(Number) == 2;
   const Call& call = *work.call;
-  const Recipe& recipe = call.recipe;
   const int memory = memory_of(work, t);
   const bool own = memory == t;  // else K's job writes the memory, and only the oracle's copy is made here
   if (call.tensor[memory].end == 0) return;
@@ -168,21 +166,13 @@ __device__ void lay_input(const Work& work, int t) {
     each_unit_between(work, t, [](uint16_t pattern, uint16_t& unit) { unit = pattern; });
     each_slack_element<Number>(work, t, [](Number& element, Number due) { element = due; });
   }
-  // Most values come only from the fill, and parts of that computation are the same for a row.
-  const Fill& fill = recipe.fill[memory];
-  const bool plain = k16 && !recipe.remapped && recipe.planted == 0 && !recipe.nan_beyond_lengths &&
-                     fill_values::is_random(fill.kind);
-  const int32_t dtype = call.problem.dtype;
   const auto dim = static_cast<int32_t>(own ? call.tensor[t].size[3] : call.problem.dim_v);
   each_row<Number>(work, t, [&](const Stored<Number>& to, int32_t s, Number* packed, int32_t stride) {
-    fill_values::RandomRow row = {};
-    if (plain) row = fill_values::random_row(fill, dtype == ATTN_F16, to.b, to.h, s);
+    const RowValues row = row_values(call, memory, to.b, to.h, static_cast<uint32_t>(s));
     for (int32_t d = static_cast<int32_t>(threadIdx.x) % 32; d < stride; d += 32) {
       Number bits = 0;
       if (d < dim) {
-        bits = plain ? fill_values::random_bits(fill, dtype, row, d)
-                     : static_cast<Number>(value_bits(call, memory, to.b, to.h, static_cast<uint32_t>(s),
-                                                      static_cast<uint32_t>(d)));
+        bits = static_cast<Number>(value_bits(call, memory, row, static_cast<uint32_t>(d)));
         if (to.mine && own) to.at[d * to.step] = bits;
       }
       packed[d] = bits;
@@ -279,7 +269,7 @@ __device__ void lay_tasks(const Work& work) {
 }
 
 __global__ void __launch_bounds__(kThreads) lay_out_kernel(const __grid_constant__ Work work) {
-  const unsigned job = blockIdx.y;
+  const unsigned job = work.jobs[blockIdx.y];
   const cuda::RowsInput& in = work.input;
   if (job <= kValue)
     work.call->problem.dtype == ATTN_F32 ? lay_input<uint32_t>(work, static_cast<int>(job))
@@ -424,7 +414,7 @@ __device__ void judge_lse(const Work& work) {
 }
 
 __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__ Work work) {
-  const unsigned job = blockIdx.y;
+  const unsigned job = work.jobs[blockIdx.y];
   if (job <= kValue)
     work.call->problem.dtype == ATTN_F32 ? judge_input<uint32_t>(work, static_cast<int>(job))
                                          : judge_input<uint16_t>(work, static_cast<int>(job));
@@ -442,10 +432,43 @@ __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__
   if (job == kLseJob) judge_lse(work);
 }
 
+// The jobs that a call has. Most calls have a third of all.
+bool lays(const Call& call, const Work& work, unsigned job) {
+  switch (job) {
+    case kWorkspaceJob:
+      return !call.keeps_workspace && call.workspace.end > 0;
+    case kPackedBias:
+      return work.input.bias != nullptr;
+    case kPackedMask:
+      return work.input.mask != nullptr;
+    case kPackedSides:
+      return is_merge(call);
+    case kTasks:
+      return true;  // it sets the counts to 0
+    default:
+      return call.tensor[tensor_of(job)].end > 0 || (job == kValue && call.problem.latent != 0);
+  }
+}
+bool judges(const Call& call, unsigned job) {
+  if (job == kWorkspaceJob) return call.workspace.end > 0;
+  return job > kWorkspaceJob || call.tensor[tensor_of(job)].end > 0;
+}
+
+// Launches a kernel for those of the first `all` jobs that the call has.
+template <class Has>
+attn_status launch_jobs(void (*kernel)(const Work), const Call& call, Work work, const attn_env* env, unsigned all,
+                        const Has& has) {
+  static_assert(kLayOutJobs <= sizeof work.jobs && kJudgeJobs <= sizeof work.jobs);
+  unsigned count = 0;
+  for (unsigned job = 0; job < all; ++job)
+    if (has(job)) work.jobs[count++] = static_cast<uint8_t>(job);
+  return attn::launch(kernel, dim3(blocks_for(call), count), dim3(kThreads), 0, env, work);
+}
+
 }  // namespace
 
 attn_status lay_out(const Call& call, const Work& work, const attn_env* env) {
-  return attn::launch(lay_out_kernel, dim3(blocks_for(call), kLayOutJobs), dim3(kThreads), 0, env, work);
+  return launch_jobs(lay_out_kernel, call, work, env, kLayOutJobs, [&](unsigned job) { return lays(call, work, job); });
 }
 
 attn_status lay_again(const Call& call, const Work& work, const attn_env* env) {
@@ -454,7 +477,7 @@ attn_status lay_again(const Call& call, const Work& work, const attn_env* env) {
 
 attn_status judge(const Call& call, const Work& work, const attn_env* env) {
   const unsigned jobs = is_backward(call) ? kOutputJob : kJudgeJobs;
-  return attn::launch(judge_kernel, dim3(blocks_for(call), jobs), dim3(kThreads), 0, env, work);
+  return launch_jobs(judge_kernel, call, work, env, jobs, [&](unsigned job) { return judges(call, job); });
 }
 
 }  // namespace attnfuzz::batch

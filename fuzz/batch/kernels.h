@@ -19,6 +19,7 @@ struct Work {
   const Call* call;               // on the device
   std::byte* base[kTensors + 1];  // where offsets begin, for each tensor and the workspace
   int32_t number;                 // of the call, from 0
+  uint8_t jobs[32];               // of the kernel that is launched: a job for each row of its grid
   // With keys in pages: the block table, in rows of pages_per_seq, and the number of slots of each
   // page that hold a key (LaidPages).
   const int64_t* table;

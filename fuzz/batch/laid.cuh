@@ -69,27 +69,57 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
   return fill_bits(fill, dtype, b, h, s, d, dim);
 }
 
-// The bits of an element of Q, K or V, by its batch entry and its place in that entry.
-__device__ inline uint32_t value_bits(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s, uint32_t d) {
+// What the values of one row of Q, K or V share.
+struct RowValues {
+  uint32_t b, h, row;  // the row's batch entry, head, and place in that entry
+  int64_t from_b, from_h, from_s;  // the place in the fill
+  bool planted;                    // some values of the row are planted
+  bool nan;                        // the row lies beyond its key length
+  bool random;                     // `key` is set: all values but the planted ones come from a random fill
+  fill_values::RandomRow key;
+};
+
+// Called by all threads of a warp with the same arguments.
+__device__ inline RowValues row_values(const Call& call, int t, uint32_t b, uint32_t h, uint32_t s) {
+  const Recipe& recipe = call.recipe;
+  const Fill& fill = recipe.fill[t];
+  const int32_t dtype = call.problem.dtype;
+  const bool query = t == kQuery;
+  const bool all_entries = recipe.once_batch[t], all_heads = recipe.once_head[t];
+  RowValues row = {b, h, s, b, h, s, false, false, dtype != ATTN_F32 && fill_values::is_random(fill.kind), {}};
+  for (uint32_t n = threadIdx.x % 32; n < recipe.planted; n += 32) {
+    const Plant& x = recipe.plant[n];
+    row.planted |= x.tensor == t && x.n[0] == b && x.n[1] == h && x.n[2] == s;
+  }
+  row.planted = __any_sync(0xffffffffu, row.planted) != 0;
+  row.nan = !query && !in_pages(call, t) && recipe.nan_beyond_lengths &&
+            s >= (all_entries ? recipe.longest : length_of(call, b));
+  if (recipe.remapped) {
+    const int64_t length = length_of(call, b);
+    row.from_s = source(query ? recipe.query : recipe.key, s, length);
+    const bool shared = !query && row.from_s < recipe.shared_keys;
+    row.from_b = all_entries || shared ? 0 : source(recipe.batch, b, length);
+    row.from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length);
+  }
+  if (row.random) row.key = fill_values::random_row(fill, dtype == ATTN_F16, row.from_b, row.from_h, row.from_s);
+  return row;
+}
+
+// The bits of an element of Q, K or V in column d of a row.
+__device__ inline uint32_t value_bits(const Call& call, int t, const RowValues& row, uint32_t d) {
   const Recipe& recipe = call.recipe;
   const int32_t dtype = call.problem.dtype;
   const int64_t dim = call.tensor[t].size[3];
-  if (const Plant* plant = plant_at(recipe, t, b, h, s, d)) return plant->bits;
-  const bool query = t == kQuery;
-  const bool all_entries = recipe.once_batch[t], all_heads = recipe.once_head[t];
-  if (!query && !in_pages(call, t) && recipe.nan_beyond_lengths && s >= (all_entries ? recipe.longest : length_of(call, b)))
-    return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
-  if (!recipe.remapped) return filled(recipe.fill[t], dtype, b, h, s, d, dim);
-  const int64_t length = length_of(call, b);
-  const int64_t from_s = source(query ? recipe.query : recipe.key, s, length);
-  const bool shared = !query && from_s < recipe.shared_keys;
-  const int64_t from_b = all_entries || shared ? 0 : source(recipe.batch, b, length),
-                from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length);
-  uint32_t bits = filled(recipe.fill[t], dtype, from_b, from_h, from_s, d, dim);
+  if (row.planted)
+    if (const Plant* plant = plant_at(recipe, t, row.b, row.h, row.row, d)) return plant->bits;
+  if (row.nan) return dtype == ATTN_F32 ? kNan32 : format16(dtype).nan;
+  uint32_t bits = row.random ? fill_values::random_bits(recipe.fill[t], dtype, row.key, d)
+                             : filled(recipe.fill[t], dtype, row.from_b, row.from_h, row.from_s, d, dim);
+  if (!recipe.remapped) return bits;
   if (t == kKey && recipe.has_k_shift)
-    bits = sum_bits(dtype, bits, filled(recipe.k_shift, dtype, from_b, from_h, 0, d, dim));
+    bits = sum_bits(dtype, bits, filled(recipe.k_shift, dtype, row.from_b, row.from_h, 0, d, dim));
   if (t == kValue && recipe.has_v_added)
-    bits = sum_bits(dtype, bits, filled(recipe.v_added, dtype, from_b, from_h, from_s, d, dim));
+    bits = sum_bits(dtype, bits, filled(recipe.v_added, dtype, row.from_b, row.from_h, row.from_s, d, dim));
   return bits;
 }
 
