@@ -55,8 +55,9 @@ void BatchUse::take(const BatchUse& before) { add(before, -1); }
 void BatchUse::add(const BatchUse& other, int sign) {
   constexpr uint64_t BatchUse::* kCounts[] = {&BatchUse::cleared, &BatchUse::both, &BatchUse::doubted,
                                               &BatchUse::lost};
-  constexpr double BatchUse::* kSeconds[] = {&BatchUse::prepare_s, &BatchUse::plan_s,  &BatchUse::run_s,
-                                             &BatchUse::launch_s,  &BatchUse::again_s, &BatchUse::wait_s};
+  constexpr double BatchUse::* kSeconds[] = {
+      &BatchUse::prepare_s, &BatchUse::plan_s,   &BatchUse::run_s,    &BatchUse::again_s, &BatchUse::map_s,
+      &BatchUse::send_s,    &BatchUse::launch_s, &BatchUse::flight_s, &BatchUse::wait_s,  &BatchUse::own_wait_s};
   const auto signed_one = static_cast<uint64_t>(static_cast<int64_t>(sign));  // counts wrap: -1 subtracts
   for (const auto count : kCounts) this->*count += signed_one * (other.*count);
   for (const auto& [reason, n] : other.left) left[reason] += signed_one * n;
@@ -70,13 +71,15 @@ std::string words(const BatchUse& use) {
   if (use.doubted > 0) text += "; doubted: " + std::to_string(use.doubted);
   if (use.lost > 0) text += "; batches lost to a fault: " + std::to_string(use.lost);
   for (const auto& [reason, n] : use.left) text += "; left, " + reason + ": " + std::to_string(n);
-  const double all = use.prepare_s + use.plan_s + use.run_s + use.again_s + use.wait_s;
+  const double all = use.prepare_s + use.plan_s + use.run_s + use.again_s + use.wait_s + use.own_wait_s;
   const auto share = [&](double s) {
     return std::to_string(std::lround(100 * s / std::max(all, 1e-9))) + " %";
   };
   text += "; of the time: made ready " + share(use.prepare_s) + ", planned " + share(use.plan_s) +
-          ", on the device " + share(use.run_s) + " (launching " + share(use.launch_s) +
-          "), waiting for a worker " + share(use.wait_s) + ", the ordinary way " + share(use.again_s);
+          ", on the device " + share(use.run_s) + " (mapping memory " + share(use.map_s) + ", copying calls " +
+          share(use.send_s) + ", launching " + share(use.launch_s) + ", waiting for its end " +
+          share(use.flight_s) + "), waiting for a turn " + share(use.wait_s) + " and for a worker of one's own " +
+          share(use.own_wait_s) + ", the ordinary way " + share(use.again_s);
   std::string by;
   for (const auto& [reason, s] : use.again_by)
     if (s >= all / 100) by += (by.empty() ? " (" : ", ") + reason + " " + share(s);
@@ -149,7 +152,7 @@ Turn BatchJudge::turn() {
 }
 
 OwnWorkers::Lent BatchJudge::lend() {
-  Stopwatch watch(use_.wait_s);
+  Stopwatch watch(use_.own_wait_s);
   return own_->lend();
 }
 
@@ -167,7 +170,7 @@ void BatchJudge::ordinary(Batch& batch, size_t index, const std::string& why, bo
     return by_cpu_alone ? judged_by_cpu(c, *property, target, calibration_)
                         : attnfuzz::judge(c, *property, target, calibration_);
   };
-  v = judged_on_own(own_, target_, judged, &use_.wait_s);
+  v = judged_on_own(own_, target_, judged, &use_.own_wait_s);
   const double s =
       v.lay_out_s + v.kernel_s + v.oracle_s + v.judge_s;  // without the time spent waiting for a turn
   use_.again_s += s;
@@ -263,7 +266,10 @@ void BatchJudge::run(Round& round) {
   Stopwatch watch(use_.run_s);
   round.lost = batch_target_.run(round.calls, round.results);
   if (!round.lost.empty()) return;
-  for (const batch::Result& result : round.results) use_.launch_s += result.launch_s;
+  for (const batch::Result& result : round.results) {
+    use_.map_s += result.map_s, use_.send_s += result.send_s;
+    use_.launch_s += result.launch_s, use_.flight_s += result.flight_s;
+  }
 }
 
 void BatchJudge::take(Round& round) {

@@ -79,8 +79,11 @@ struct BatchUse {
   uint64_t doubted = 0;                  // cases with an error in their batch
   uint64_t lost = 0;                     // batches that ended with a fault
   std::map<std::string, uint64_t> left;  // cases that a batch cannot judge, by reason
-  double prepare_s = 0, plan_s = 0, run_s = 0, launch_s = 0, again_s = 0;  // launch_s: part of run_s
-  double wait_s = 0;  // of a batch for its turn on the shared worker, and of a case for a worker of its own
+  double prepare_s = 0, plan_s = 0, run_s = 0, again_s = 0;
+  // Parts of run_s: mapping memory, copying the calls, launching them, and waiting until they have ended.
+  double map_s = 0, send_s = 0, launch_s = 0, flight_s = 0;
+  double wait_s = 0;      // of a batch for its turn on the shared worker
+  double own_wait_s = 0;  // of a case for a worker of its own
   // again_s by reason: those of `left`, kTwice, kDoubted, kLost. Background threads are not in it.
   std::map<std::string, double> again_by;
   void merge(const BatchUse& other);

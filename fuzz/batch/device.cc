@@ -371,14 +371,21 @@ Failure CudaDevice::launch(const attn_kernel& kernel, const Call& call, size_t i
 
 Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env&), void* of,
                         std::span<const Call> calls, std::span<Result> results, std::span<std::byte> readback) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+  };
+  const Clock::time_point begin = Clock::now();
   if (auto why = state_.room_for(calls, true)) return why;
+  const double map_s = since(begin);
   const PageArrays pages(calls);
   if (auto why = send(calls, pages)) return why;
+  const double send_s = since(begin) - map_s;
   const Schedule schedule(calls, state_.count);
   const std::vector<int>& slots = schedule.slot;
   for (const size_t i : schedule.order) {
     Result& result = results[i] = {};
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     attn_env env = state_.env(calls[i], slots[i], &result.reported);
     limit(of, env);
     if (auto why = launch(kernel, calls[i], i, slots[i], pages, env, readback, result)) {
@@ -387,9 +394,12 @@ Failure CudaDevice::run(const attn_kernel& kernel, void (*limit)(void*, attn_env
       auto fault = failure("a kernel of the batch", cudaDeviceSynchronize());
       return fault ? fault : why;
     }
-    result.launch_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.launch_s = since(start);
   }
+  const Clock::time_point launched = Clock::now();
   if (auto why = failure("a kernel of the batch", cudaDeviceSynchronize())) return why;
+  if (!results.empty())
+    results[0].map_s = map_s, results[0].send_s = send_s, results[0].flight_s = since(launched);
   cudaGetLastError();  // clears refused launches, which a status has already reported
   if (auto why = failure(
           "copying from the device",

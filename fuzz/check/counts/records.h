@@ -41,6 +41,8 @@ void fields(Is<BatchUse> auto& r, auto f) {
   f.later("prepare_s", r.prepare_s), f.later("plan_s", r.plan_s), f.later("run_s", r.run_s);
   f.later("launch_s", r.launch_s), f.later("again_s", r.again_s);
   f.later("wait_s", r.wait_s), f.later("again_by", r.again_by);
+  f.later("map_s", r.map_s), f.later("send_s", r.send_s), f.later("flight_s", r.flight_s);
+  f.later("own_wait_s", r.own_wait_s);
 }
 
 void fields(Is<Statistics> auto& r, auto f) {

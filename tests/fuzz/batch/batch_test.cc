@@ -334,18 +334,25 @@ TEST(BatchJudge, LeavesFewDrawnCasesToTheOrdinaryWay) {
 
 TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
   BatchUse use;
-  use.cleared = 100, use.run_s = 5, use.wait_s = 2, use.again_s = 3;
+  use.cleared = 100, use.run_s = 4, use.wait_s = 2, use.own_wait_s = 1, use.again_s = 3;
+  use.map_s = 0.5, use.send_s = 0.2, use.launch_s = 0.1, use.flight_s = 3;
   use.again_by = {{BatchUse::kTwice, 2}, {"large", 0.95}, {"rare", 0.05}};
   const std::string text = words(use);
-  EXPECT_NE(text.find("waiting for a worker 20 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("on the device 40 % (mapping memory 5 %, copying calls 2 %, launching 1 %, waiting for its "
+                      "end 30 %)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("waiting for a turn 20 % and for a worker of one's own 10 %"), std::string::npos) << text;
   EXPECT_NE(text.find("the ordinary way 30 % (judged twice 20 %, large 10 %)"), std::string::npos) << text;
 }
 
 TEST(BatchUse, TakesAwayWhatWasMerged) {
   BatchUse before;
   before.cleared = 7, before.left["large"] = 2, before.wait_s = 1.5, before.again_by["large"] = 0.25;
+  before.map_s = 1, before.own_wait_s = 0.5;
   BatchUse use = before, more;
   more.cleared = 3, more.both = 1, more.left["large"] = 1, more.run_s = 4, more.again_by["large"] = 0.5;
+  more.map_s = 2;
   use.merge(more);
   EXPECT_EQ(use.cleared, 10u);
   EXPECT_EQ(use.left.at("large"), 3u);
@@ -356,6 +363,8 @@ TEST(BatchUse, TakesAwayWhatWasMerged) {
   EXPECT_EQ(use.left.at("large"), 1u);
   EXPECT_EQ(use.run_s, 4);
   EXPECT_EQ(use.wait_s, 0);
+  EXPECT_EQ(use.map_s, 2);
+  EXPECT_EQ(use.own_wait_s, 0);
   EXPECT_EQ(use.again_by.at("large"), 0.5);
 }
 
