@@ -118,9 +118,13 @@ void note_lost_shards(const std::string& dir, const Session& session, std::vecto
       say(shard_dir(dir, n) + "/stats.json is missing: what this job has judged is not known");
   }
   for (int n = 0; n < session.jobs; ++n) {
-    if (!std::filesystem::exists(shard_dir(dir, n)) &&
-        std::ranges::find(session.shards, n) == session.shards.end())
-      say(shard_dir(dir, n) + " is missing: what this job has judged is not known");
+    const std::string shard = shard_dir(dir, n);
+    if (std::ranges::find(session.shards, n) != session.shards.end()) continue;
+    if (!std::filesystem::exists(shard))
+      say(shard + " is missing: what this job has judged is not known");
+    else if (session.shards.empty() && !has_stats(dir, n) && !read_series(dir, n).empty())
+      // A session of an older version has no list.
+      say(shard + "/stats.json is missing: what this job has judged is not known");
   }
 }
 

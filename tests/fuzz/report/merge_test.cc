@@ -75,16 +75,19 @@ TEST_F(Merge, NamesWhatATaskHasLost) {
   write_header(at("b"), header);
   std::filesystem::remove(shard_dir(at("b"), 1) + "/stats.json");
   std::filesystem::remove_all(shard_dir(at("a"), 2));  // a has no list of shards, as older folders
+  std::filesystem::remove(shard_dir(at("a"), 0) + "/stats.json");
   const MergeSummary s = merge({"a", "b"});
-  ASSERT_EQ(s.left_out.size(), 3u);
-  EXPECT_NE(s.left_out[0].find("shards/2 is missing"), std::string::npos);
-  EXPECT_NE(s.left_out[1].find("shards/1/stats.json is missing"), std::string::npos);
-  EXPECT_NE(s.left_out[2].find("no result of seeded-bug.cpu.msan in session 2"), std::string::npos);
+  ASSERT_EQ(s.left_out.size(), 4u);
+  EXPECT_NE(s.left_out[0].find("shards/0/stats.json is missing"), std::string::npos);
+  EXPECT_NE(s.left_out[1].find("shards/2 is missing"), std::string::npos);
+  EXPECT_NE(s.left_out[2].find("shards/1/stats.json is missing"), std::string::npos);
+  EXPECT_NE(s.left_out[3].find("no result of seeded-bug.cpu.msan in session 2"), std::string::npos);
   const CampaignHeader merged = *read_header(at("merged"));
   EXPECT_EQ(merged.sessions[3].shards, (std::vector<int>{2, 3, 4})) << "a has the shards 0 and 1";
   const std::vector<std::string> lost = lost_parts(at("merged"), merged, read_seeded_bugs(at("merged")));
-  ASSERT_EQ(lost.size(), 2u) << "the merged folder says so as well";
-  EXPECT_NE(lost[0].find("shards/3/stats.json is missing"), std::string::npos);
+  ASSERT_EQ(lost.size(), 3u) << "the merged folder says so as well";
+  EXPECT_NE(lost[0].find("shards/0/stats.json is missing"), std::string::npos);
+  EXPECT_NE(lost[1].find("shards/3/stats.json is missing"), std::string::npos);
 }
 
 TEST(IdleJobs, AreNamed) {
