@@ -28,7 +28,7 @@ struct WalkParams {
   int32_t left, right;  // the window, at most 2 kLongest
   int32_t rows;         // of a head in the workspace
   float *lse2, *delta;  // [b][h][rows]: LSE times log2 e, and D; 0 after the last query
-  uint32_t* taken;      // the number of items that blocks have taken; nullptr if the walk has no items
+  uint32_t* taken;      // the number of items that blocks have taken; nullptr if not fused
   float* sums;          // [b][h][rows / 16][dim / 8] fragments: dQ before it is scaled; nullptr if not fused
 };
 

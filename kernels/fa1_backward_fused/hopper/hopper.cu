@@ -62,8 +62,9 @@ attn_status launch_columns(const GroupParams& p, const attn_env* env) {
 constexpr int64_t kSection = 32 << 20;
 
 // Under a causal mask the first items of a head are the longest. Taken in turn, the longest items of all heads of a
-// section start first, and the last blocks end at about the same time. Otherwise all items cost the same, and the
-// fewer heads are walked over at once, the better for the L2.
+// section start first, and the last blocks end at about the same time. Without a causal mask the place of an item in
+// its head does not say how long it is: key lengths, packed entries and windows make some items shorter than others.
+// Then a section is one head, because the fewer heads are walked over at once, the better for the L2.
 int32_t section_of(const attn_problem& p) {
   if (!p.causal) return 1;
   const int64_t bytes = 8 * ceil_div(p.heads_q, p.heads_kv) * p.seq_q * walk_columns(p);

@@ -33,7 +33,7 @@ struct GroupItem {
   EntryRows rows;
   Span tiles;                       // the tiles of queries to walk over, for each head of the group in turn
   int32_t steps;                    // tiles of all heads; -1: there are no more items
-  int32_t plain_first, plain_last;  // 64 queries from here to there on see all keys, and all of them exist
+  int32_t plain_first, plain_last;  // 64 queries whose first is in [plain_first, plain_last] see all keys
 };
 
 template <class T, int D>
@@ -83,7 +83,9 @@ struct GroupTiles {
   __device__ __forceinline__ Pairs pairs(int slot, int n) const { return {a_ + (slot * kGroups + n) * kPairElements}; }
 
   // Thread 0 of the block makes the barriers. All lanes of the producer arrive at `full`. Of the consumers, one
-  // thread of each warp arrives, at `read` one of each consumer.
+  // thread of each warp arrives, because each warp reads or writes the slot itself. At `read` one thread of each
+  // consumer arrives: only products read dA', and a batch of products belongs to the warpgroup, so it is complete
+  // for all four warps when one of them has waited for it.
   __device__ __forceinline__ void make_barriers() const {
     if (thread_id() == 0) {
       for (int n = 0; n < 2; ++n) {
