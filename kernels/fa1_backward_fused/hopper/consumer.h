@@ -39,10 +39,10 @@ class GroupConsumer {
   __device__ __forceinline__ void run() {
     const ForwardParams& f = p_.of.forward;
     uint32_t step = 0;
-    for (uint32_t number = 0;; ++number) {
-      const int slot = slot_of(number);
+    for (uint32_t loaded = 0;; ++loaded) {
+      const int slot = slot_of(loaded);
       const GroupItem& item = tiles_.items[slot];
-      mbarrier_wait(tiles_.item_full + slot, phase_of(number));
+      mbarrier_wait(tiles_.item_full + slot, phase_of(loaded));
       if (item.steps < 0) return;
       clear(dk_);
       clear(dv_);
@@ -75,19 +75,19 @@ class GroupConsumer {
     Products<1, 8> g;
     float(&dq)[8][4] = g[0];
     clear_keys(item, keys);
-    take<true>(item, keys, step++, walk, g);
-    for (int32_t left = item.steps - 1; left > 0; --left) take<false>(item, keys, step++, walk, g);
+    take_step<true>(item, keys, step++, walk, g);
+    for (int32_t left = item.steps - 1; left > 0; --left) take_step<false>(item, keys, step++, walk, g);
     if (walk.sums != nullptr) add_dq(walk.sums, dq);
     start_dq(dq, keys, step - 1);
     wgmma_wait<0>();
-    finish_dq(dq, step - 1);
+    free_pairs(dq, step - 1);
     add_dq(sums_of(item, walk.before), dq);
     return step;
   }
 
   // Takes a step. Adds the dQ that it finds in registers, and unless kFirst leaves dQ of the step before there.
   template <bool kFirst>
-  __device__ __forceinline__ void take(const GroupItem& item, int keys, uint32_t step, Walk& walk, Products<1, 8>& g) {
+  __device__ __forceinline__ void take_step(const GroupItem& item, int keys, uint32_t step, Walk& walk, Products<1, 8>& g) {
     float(&dq)[8][4] = g[0];
     const int32_t first = walk.at.tile * kQueries;
     const int slot = slot_of(step);
@@ -119,7 +119,7 @@ class GroupConsumer {
     walk.before = walk.at;
     walk.at.next(item.tiles);
     wait_for_all(p, a);
-    if constexpr (!kFirst) finish_dq(dq, step - 1);
+    if constexpr (!kFirst) free_pairs(dq, step - 1);
     mbarrier_arrive(tiles_.empty + slot, lane_id() == 0);
   }
 
@@ -210,7 +210,7 @@ class GroupConsumer {
   }
 
   // The product for dQ of a step is complete: frees its dA'.
-  __device__ __forceinline__ void finish_dq(float (&dq)[8][4], uint32_t step) const {
+  __device__ __forceinline__ void free_pairs(float (&dq)[8][4], uint32_t step) const {
     wgmma_pin(dq);
     mbarrier_arrive(tiles_.read + slot_of(step), thread_id() % kWarpgroup == 0);
   }
@@ -252,7 +252,7 @@ class GroupConsumer {
   __device__ __forceinline__ void store(const GroupItem& item, const Products<1, D / 8>& c, const Strided& to,
                                         bool whole, int dim, float scale) const {
     const EntryRows& rows = item.rows;
-    store_rows(c[0], to.at<T>(item.b, item.head, rows.first_key), to, whole, item.first + own_, rows.keys,
+    store_fragment_rows(c[0], to.at<T>(item.b, item.head, rows.first_key), to, whole, item.first + own_, rows.keys,
                rows.stored_keys, dim, scale);
   }
 
