@@ -9,10 +9,6 @@
 
 namespace attn::backward {
 
-struct alignas(16) Floats {
-  float at[4];
-};
-
 // The block's kRowTile rows of a head.
 struct RowBlock {
   int64_t b, h;

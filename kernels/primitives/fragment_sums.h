@@ -15,6 +15,11 @@
 
 namespace attn {
 
+// Four floats that a thread reads or writes at once.
+struct alignas(16) Floats {
+  float at[4];
+};
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 
 __device__ __forceinline__ constexpr int fragment_place(int lane, int e) { return 32 * e + lane; }
@@ -44,10 +49,8 @@ __device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
 }
 
 __device__ __forceinline__ void load_fragment(const float* sums, float (&c)[4]) {
-  struct alignas(16) Four {
-    float at[4];
-  };
-  const Four all = *reinterpret_cast<const Four*>(sums + fragment_place(lane_id(), 0));
+  const Floats all = *reinterpret_cast<const Floats*>(sums + fragment_place(lane_id(), 0));
+#pragma unroll
   for (int e = 0; e < 4; ++e) c[e] = all.at[e];
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/fa1_backward_fused/hopper/layout.h"
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/dependent.h"
+#include "kernels/primitives/fragment_sums.h"
 
 namespace attn::backward {
 
