@@ -40,9 +40,10 @@ __host__ __device__ __forceinline__ constexpr int fragment_place(int lane, int e
 
 __device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
 #ifdef __CUDACC__
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + fragment_place(lane_id(), 0)),
-               "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
-               : "memory");
+  asm volatile(
+      "red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + fragment_place(lane_id(), 0)),
+      "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
+      : "memory");
 #else
   for (int e = 0; e < 4; ++e) atomic_add(sums + fragment_place(lane_id(), e), c[e]);
 #endif

@@ -1,8 +1,9 @@
-// The producer: a warp that takes items, loads their K and V, and keeps the slots of Q and dO full. K and V of an
-// item, and its first queries, are loaded while the item before is still computed.
+// The producer: a warp that takes items, loads their K and V, and keeps the slots of Q and dO full. K and V of
+// an item, and its first queries, are loaded while the item before is still computed.
 //
-// Tensor copies load tiles. Rows after the last row of a tensor become zeros; rows that belong to the next packed
-// entry, or lie past a key length, are cleared by the consumers. LSE and D pass through the lanes' registers.
+// Tensor copies load tiles. Rows after the last row of a tensor become zeros; rows that belong to the next
+// packed entry, or lie past a key length, are cleared by the consumers. LSE and D pass through the lanes'
+// registers.
 #pragma once
 
 #include "kernels/fa1_backward_fused/hopper/layout.h"
@@ -70,7 +71,8 @@ class GroupProducer {
     return of;
   }
 
-  // Passes an item to the consumers, and loads its K and V if its walk has steps. `loaded`: the items passed before.
+  // Passes an item to the consumers, and loads its K and V if its walk has steps. `loaded`: the items passed
+  // before.
   __device__ __forceinline__ void load_item(const GroupItem& item, uint32_t loaded) const {
     const int slot = slot_of(loaded);
     Mbarrier* const full = tiles_.item_full + slot;
@@ -104,7 +106,8 @@ class GroupProducer {
 #pragma unroll
     for (int n = 0; n < Tiles::kGroups; ++n) {
       const int chunk = 32 * n + lane_id();
-      const float* const from = chunk < kChunks ? p.lse2 + saved + 4 * chunk : p.delta + saved + 4 * (chunk - kChunks);
+      const float* const from =
+          chunk < kChunks ? p.lse2 + saved + 4 * chunk : p.delta + saved + 4 * (chunk - kChunks);
       chunks[n] = *reinterpret_cast<const Floats*>(from);
     }
     Mbarrier* const full = tiles_.full + slot;
@@ -122,7 +125,8 @@ class GroupProducer {
 #pragma unroll
       for (int n = 0; n < Tiles::kGroups; ++n) load(tiles_.q(slot, n), p_.q, full, row + 64 * n, at.head, b);
 #pragma unroll
-      for (int n = 0; n < Tiles::kGroups; ++n) load(tiles_.dout(slot, n), p_.dout, full, row + 64 * n, at.head, b);
+      for (int n = 0; n < Tiles::kGroups; ++n)
+        load(tiles_.dout(slot, n), p_.dout, full, row + 64 * n, at.head, b);
     }
     mbarrier_arrive(full, !elected_);
   }
@@ -130,7 +134,8 @@ class GroupProducer {
   static __device__ __forceinline__ void load(typename Tiles::Group tile, const TensorMap& map, Mbarrier* full,
                                               int32_t row, int32_t head, int32_t b) {
 #pragma unroll
-    for (int n = 0; n < D / kBoxColumns; ++n) tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
+    for (int n = 0; n < D / kBoxColumns; ++n)
+      tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
   }
 
   const GroupParams& p_;
