@@ -201,7 +201,8 @@ __global__ void dbias_kernel(const __grid_constant__ Params p) {
     const int64_t i = at.first_query + query, j = at.first_key + key;
     if (i >= f.seq_q || j >= f.seq_k) continue;
     const int64_t* stride = p.dbias.stride;
-    store_as(f.bias_dtype, p.dbias.data, at.b * stride[0] + at.h * stride[1] + i * stride[2] + j * stride[3], value);
+    store_as(f.bias_dtype, p.dbias.data, at.b * stride[0] + at.h * stride[1] + i * stride[2] + j * stride[3],
+             value);
   }
 }
 
@@ -270,7 +271,8 @@ struct Counts {
     if ((p.features & ATTN_FEATURE_DBIAS) == 0 || rows == 0) return;
     const attn_tensor dbias = strided(p, t).dbias;
     const int64_t* stride = dbias.stride;
-    const int64_t heads = product_within(stride[0] == 0 ? 1 : p.batch, stride[1] == 0 ? 1 : p.heads_q, 1, kMaxBlocks);
+    const int64_t heads =
+        product_within(stride[0] == 0 ? 1 : p.batch, stride[1] == 0 ? 1 : p.heads_q, 1, kMaxBlocks);
     bias_tiles = heads < 0 ? -1 : product_within(heads, stride[2] == 0 ? 1 : ceil_div(p.seq_q, kTile),
                                                  ceil_div(p.seq_k, kTile), kMaxBlocks);
   }
@@ -309,7 +311,8 @@ struct Backward {
     const Way way = way_of(call);
     const Counts counts(p, call.tensors, way.own);
     if (!counts.fit()) return {ATTN_UNSUPPORTED, "more than 2^31 - 1 blocks: the problem is too large"};
-    const size_t bytes = (p.features & ATTN_FEATURE_DBIAS) != 0 ? std::max(way.bytes, way.dbias_bytes) : way.bytes;
+    const size_t bytes =
+        (p.features & ATTN_FEATURE_DBIAS) != 0 ? std::max(way.bytes, way.dbias_bytes) : way.bytes;
     if (call.env.shared_memory_limit < static_cast<int64_t>(bytes))
       return {ATTN_UNSUPPORTED, "needs " + std::to_string(bytes) + " bytes of shared memory a block"};
     if (way.tensor_cores && call.env.compute_capability < 80)

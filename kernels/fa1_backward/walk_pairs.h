@@ -64,7 +64,8 @@ __device__ __forceinline__ void to_fragments(const float (&c)[M][N][4], int k, u
 #pragma unroll
   for (int m = 0; m < M; ++m) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) a[m][e] = pack2<T>(c[m][2 * k + e / 2][e % 2 * 2], c[m][2 * k + e / 2][e % 2 * 2 + 1]);
+    for (int e = 0; e < 4; ++e)
+      a[m][e] = pack2<T>(c[m][2 * k + e / 2][e % 2 * 2], c[m][2 * k + e / 2][e % 2 * 2 + 1]);
   }
 }
 
@@ -74,18 +75,21 @@ __device__ __forceinline__ void pack_rows(const float (&c)[N][4], uint32_t (&a)[
 #pragma unroll
   for (int k = 0; k < N / 2; ++k) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
+    for (int e = 0; e < 4; ++e)
+      a[k][e] = pack2<T>(c[2 * k + e / 2][e % 2 * 2], c[2 * k + e / 2][e % 2 * 2 + 1]);
   }
 }
 
 // Stores A fragments to columns column..column + 15 of 16 M rows of a tile.
 template <int M, class T, int D>
-__device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, int column, const uint32_t (&a)[M][4]) {
+__device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, int column,
+                                                const uint32_t (&a)[M][4]) {
 #pragma unroll
   for (int m = 0; m < M; ++m) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      T* const to = tile.at(row + 16 * m + 8 * (e % 2) + lane_id() / 4, column + 8 * (e / 2) + 2 * (lane_id() % 4));
+      T* const to =
+          tile.at(row + 16 * m + 8 * (e % 2) + lane_id() / 4, column + 8 * (e / 2) + 2 * (lane_id() % 4));
       *reinterpret_cast<uint32_t*>(to) = a[m][e];
     }
   }
@@ -94,8 +98,8 @@ __device__ __forceinline__ void store_fragments(SharedTile<T, D> tile, int row, 
 // Starts the copies of rows first..first + kRows - 1 of a head, whose row 0 is at `head`. Rows from `last` on
 // and columns from `dim` on become zeros. All threads of the block call it.
 template <int kRows, int kBlock, class T, int D>
-__device__ __forceinline__ void copy_rows(SharedTile<T, D> tile, const T* head, const int64_t& stride, int32_t first,
-                                          int32_t last, int dim) {
+__device__ __forceinline__ void copy_rows(SharedTile<T, D> tile, const T* head, const int64_t& stride,
+                                          int32_t first, int32_t last, int dim) {
   constexpr int kChunks = D / 8, kStep = kBlock / kChunks;
   static_assert(kStep % 8 == 0 && kRows % kStep == 0, "a thread's swizzled column is the same in all its rows");
   const int row = thread_id() / kChunks, column = thread_id() % kChunks * 8;
@@ -124,9 +128,10 @@ __device__ __forceinline__ void copy_saved(float* lse2, float* delta, const Walk
 // (row, column); no other warp may use that part of the tile any more. `first` is the first row of the tile;
 // `head` has row 0. Rows from `last` on are not stored, and rows from `length` on are stored as 0.
 template <int M, int N, class T, int D>
-__device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row, int column,
-                                               const Strided& to, bool whole, T* head, int32_t first, int32_t length,
-                                               int32_t last, int dim, float scale) {
+__device__ __forceinline__ void store_gradient(const float (&c)[M][N][4], SharedTile<T, D> tile, int row,
+                                               int column, const Strided& to, bool whole, T* head,
+                                               int32_t first, int32_t length, int32_t last, int dim,
+                                               float scale) {
   const int lane = lane_id();
   syncwarp();  // other lanes may still read these rows
 #pragma unroll

@@ -28,7 +28,7 @@ struct WalkParams {
   int32_t left, right;  // the window, at most 2 kLongest
   int32_t rows;         // of a head in the workspace
   float *lse2, *delta;  // [b][h][rows]: LSE times log2 e, and D; 0 after the last query
-  uint32_t* taken;      // the number of items that blocks have taken; nullptr if the walk has no items
+  uint32_t* taken;      // the number of items that blocks have taken; nullptr if not fused
   float* sums;          // [b][h][rows / 16][dim / 8] fragments: dQ before it is scaled; nullptr if not fused
 };
 
@@ -54,8 +54,8 @@ __device__ __forceinline__ EntryRows entry_rows(const WalkParams& p, int64_t b) 
 }
 
 // The tiles, of `tile` queries each, in which some query may see some key of [first, first + count).
-__device__ __forceinline__ Span query_tiles(const WalkParams& p, const EntryRows& rows, int32_t first, int32_t count,
-                                            int tile) {
+__device__ __forceinline__ Span query_tiles(const WalkParams& p, const EntryRows& rows, int32_t first,
+                                            int32_t count, int tile) {
   const int32_t past = first + count < rows.keys ? first + count : rows.keys;
   if (past <= first) return {0, 0};
   const int32_t begin = first - rows.shift - p.right, end = past - rows.shift + p.left;
@@ -65,8 +65,8 @@ __device__ __forceinline__ Span query_tiles(const WalkParams& p, const EntryRows
 }
 
 // The tiles, of `tile` keys each, in which some key may be seen by some query of [first, first + count).
-__device__ __forceinline__ Span key_tiles(const WalkParams& p, const EntryRows& rows, int32_t first, int32_t count,
-                                          int tile) {
+__device__ __forceinline__ Span key_tiles(const WalkParams& p, const EntryRows& rows, int32_t first,
+                                          int32_t count, int tile) {
   const int32_t past = first + count < rows.queries ? first + count : rows.queries;
   if (past <= first) return {0, 0};
   const int32_t begin = first + rows.shift - p.left, end = past + rows.shift + p.right;

@@ -9,10 +9,6 @@
 
 namespace attn::backward {
 
-struct alignas(16) Floats {
-  float at[4];
-};
-
 // The block's kRowTile rows of a head.
 struct RowBlock {
   int64_t b, h;
@@ -122,11 +118,12 @@ __device__ __forceinline__ void transpose_quad(uint32_t (&w)[4]) {
   }
 }
 
-// Stores a warp's 16 rows of a gradient times `scale`, from C fragments. `first` is the first of the rows; `head` has
-// row 0. Rows from `last` on are not stored, and rows from `length` on are stored as 0.
+// Stores a warp's 16 rows of a gradient times `scale`, from C fragments. `first` is the first of the rows;
+// `head` has row 0. Rows from `last` on are not stored, and rows from `length` on are stored as 0.
 template <class T, int N>
-__device__ __forceinline__ void store_rows(const float (&c)[N][4], T* head, const Strided& to, bool whole,
-                                           int32_t first, int32_t length, int32_t last, int dim, float scale) {
+__device__ __forceinline__ void store_fragment_rows(const float (&c)[N][4], T* head, const Strided& to,
+                                                    bool whole, int32_t first, int32_t length, int32_t last,
+                                                    int dim, float scale) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int32_t row = first + 8 * r + lane_id() / 4;
@@ -159,8 +156,8 @@ __global__ void __launch_bounds__(kThreads) finish_dq(const __grid_constant__ Wa
   float c[D / 8][4];
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) load_fragment(sums + 128 * n, c[n]);
-  store_rows(c, p.of.dq.at<T>(block.b, block.h, rows.first_query), p.of.dq, p.whole.dq, first, rows.queries,
-             rows.queries, f.dim_qk, f.scale);
+  store_fragment_rows(c, p.of.dq.at<T>(block.b, block.h, rows.first_query), p.of.dq, p.whole.dq, first,
+                      rows.queries, rows.queries, f.dim_qk, f.scale);
 }
 
 }  // namespace attn::backward

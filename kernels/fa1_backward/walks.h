@@ -23,8 +23,8 @@ size_t walk_shared();
 
 // True if rows consist of whole 16-byte chunks at multiples of 16 bytes.
 inline bool whole_chunks(const Strided& t, int64_t dim) {
-  return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && dim % 8 == 0 && t.stride[3] == 1 && t.stride[0] % 8 == 0 &&
-         t.stride[1] % 8 == 0 && t.stride[2] % 8 == 0;
+  return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && dim % 8 == 0 && t.stride[3] == 1 &&
+         t.stride[0] % 8 == 0 && t.stride[1] % 8 == 0 && t.stride[2] % 8 == 0;
 }
 
 // True if sigma, the factor from q.k to exponents of two, is 0 or a normal number.
@@ -42,7 +42,8 @@ enum class WalkShape { k64, k128, k128Small, kNone };
 template <bool kFused>
 WalkShape walk_shape(const Call& call) {
   const auto fits = [&](size_t shared) { return static_cast<int64_t>(shared) <= call.env.shared_memory_limit; };
-  if (walk_columns(call.problem) == 64) return fits(walk_shared<Grad64, kFused>()) ? WalkShape::k64 : WalkShape::kNone;
+  if (walk_columns(call.problem) == 64)
+    return fits(walk_shared<Grad64, kFused>()) ? WalkShape::k64 : WalkShape::kNone;
   if (fits(walk_shared<Grad128, kFused>())) return WalkShape::k128;
   if constexpr (kFused) {
     if (fits(walk_shared<Grad128Small, true>())) return WalkShape::k128Small;
@@ -51,14 +52,16 @@ WalkShape walk_shape(const Call& call) {
 }
 
 // Why the fast way does not take the problem; nullptr if it does. It takes 16-bit inputs of up to 128 columns,
-// Q, K and V in whole chunks, scores without bias, mask and cap, keys that stand for themselves, and sequences below
-// 2^28.
+// Q, K and V in whole chunks, scores without bias, mask and cap, keys that stand for themselves, and sequences
+// below 2^28.
 template <bool kFused>
 const char* walks_refuse(const Call& call) {
   const attn_problem& p = call.problem;
   if (call.env.compute_capability < 80) return "needs compute capability 8.0 or later (mma.m16n8k16)";
-  if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128) return "takes 16-bit inputs of up to 128 columns";
-  if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0) return "takes no bias, no mask and no soft cap";
+  if (p.dtype == ATTN_F32 || std::max(p.dim_qk, p.dim_v) > 128)
+    return "takes 16-bit inputs of up to 128 columns";
+  if (p.bias_dtype != ATTN_NONE || p.has_mask != 0 || p.softcap != 0)
+    return "takes no bias, no mask and no soft cap";
   if (p.key_step > 1 || p.key_offset > 0) return "takes no keys that stand for blocks";
   if (!whole_sigma(p.scale)) return "takes no scale whose product with log2 e is not a normal number";
   if (p.seq_q >= kLongest || p.seq_k >= kLongest) return "takes sequences below 2^28";
@@ -82,8 +85,8 @@ inline int64_t copy_bytes(const attn_problem& p, const attn_tensors& tensors) {
 
 inline constexpr uint64_t kTakenBytes = 16;
 
-// Bytes of the workspace: LSE and D of each row, the sums of dQ and the number of taken items if `sums`, and the copy
-// of dO.
+// Bytes of the workspace: LSE and D of each row, the sums of dQ and the number of taken items if `sums`, and
+// the copy of dO.
 inline uint64_t walk_bytes(const Call& call, bool sums) {
   const attn_problem& p = call.problem;
   const int64_t rows = p.batch * p.heads_q * walk_rows(p);
@@ -131,7 +134,8 @@ inline WalkParams walk_params(const Call& call, const Params& of, bool sums) {
              whole_chunks(of.dk, a.dim_qk), whole_chunks(of.dv, a.dim_v)};
   if (!p.whole.dout) {
     const attn::Rows all = rows_of_queries(a);
-    p.of.dout = attn_tensor{end + (sums ? kTakenBytes / sizeof(float) : 0), {a.heads_q * all.count * a.dim_v, all.count * a.dim_v, a.dim_v, 1}};
+    p.of.dout = attn_tensor{end + (sums ? kTakenBytes / sizeof(float) : 0),
+                            {a.heads_q * all.count * a.dim_v, all.count * a.dim_v, a.dim_v, 1}};
     if (all.entries == 1) p.of.dout.stride[0] = 0;
   }
   p.of.delta_rows = p.rows;
@@ -155,8 +159,8 @@ attn_status launch_walks(const Call& call, const WalkParams& p) {
 inline attn_status finish_walks(const Call& call, const WalkParams& p, attn_status status) {
   const attn_problem& a = call.problem;
   if (status != ATTN_OK || (a.features & ATTN_FEATURE_DSINK) == 0) return status;
-  return launch(dsink_kernel, dim3(static_cast<unsigned>(ceil_div(a.heads_q, kWarps))), dim3(kThreads), 0, &call.env,
-                p.of);
+  return launch(dsink_kernel, dim3(static_cast<unsigned>(ceil_div(a.heads_q, kWarps))), dim3(kThreads), 0,
+                &call.env, p.of);
 }
 
 }  // namespace attn::backward

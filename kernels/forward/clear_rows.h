@@ -1,8 +1,8 @@
-// Clears rows of V past a length. They are loaded with the rest of their tile and may hold NaN, and NaN times a
-// probability of 0 is NaN.
+// Clears rows past a length: of V, and in the fused backward pass of K, Q and dO. They are loaded with the rest of
+// their tile and may hold NaN, and NaN times a P or dA of 0 is NaN.
 //
 //   if (left < Tile::kRows) {
-//     clear_rows(values, left, my_number, threads);
+//     clear_rows(tile, left, my_number, threads);
 //     bar_sync(...);                                 then products see zeros
 //   }
 #pragma once

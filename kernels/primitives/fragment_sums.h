@@ -15,6 +15,11 @@
 
 namespace attn {
 
+// Four floats that a thread reads or writes at once.
+struct alignas(16) Floats {
+  float at[4];
+};
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 
 __device__ __forceinline__ constexpr int fragment_place(int lane, int e) { return 32 * e + lane; }
@@ -35,19 +40,18 @@ __host__ __device__ __forceinline__ constexpr int fragment_place(int lane, int e
 
 __device__ __forceinline__ void add_fragment(float* sums, const float (&c)[4]) {
 #ifdef __CUDACC__
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + fragment_place(lane_id(), 0)),
-               "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
-               : "memory");
+  asm volatile(
+      "red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + fragment_place(lane_id(), 0)),
+      "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])
+      : "memory");
 #else
   for (int e = 0; e < 4; ++e) atomic_add(sums + fragment_place(lane_id(), e), c[e]);
 #endif
 }
 
 __device__ __forceinline__ void load_fragment(const float* sums, float (&c)[4]) {
-  struct alignas(16) Four {
-    float at[4];
-  };
-  const Four all = *reinterpret_cast<const Four*>(sums + fragment_place(lane_id(), 0));
+  const Floats all = *reinterpret_cast<const Floats*>(sums + fragment_place(lane_id(), 0));
+#pragma unroll
   for (int e = 0; e < 4; ++e) c[e] = all.at[e];
 }
 

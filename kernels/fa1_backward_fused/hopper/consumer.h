@@ -1,5 +1,5 @@
-// A consumer: a warpgroup with 64 of the 128 keys of each item. The rows of its products are keys, so P' and dA' are
-// operands in registers.
+// A consumer: a warpgroup with 64 of the 128 keys of each item. The rows of its products are keys, so P' and
+// dA' are operands in registers.
 //
 //   for each step, a slot of Q and dO:
 //     for each group of 64 queries:
@@ -13,10 +13,12 @@
 //     dQ = dA K of the step before            issued: 64 queries and 64 columns per consumer
 //
 // The two consumers exchange dA' through two slots and compute dQ one step late, so neither waits for the other
-// unless it is most of a step ahead. While one computes exponentials, the other's products run.
+// unless it is most of a step ahead. While one computes exponentials, the other's products run. Packed queries
+// are the exception: in each step whose tile passes the end of its entry, both consumers clear rows of Q and dO
+// and meet at a barrier (clear_queries).
 //
-// The item lies in shared memory because the accumulators leave few registers. dQ has the registers of dP', as the
-// same variable: with two variables ptxas does not find enough registers.
+// The item lies in shared memory because the accumulators leave few registers. dQ has the registers of dP', as
+// the same variable: with two variables ptxas does not find enough registers.
 #pragma once
 
 #include "kernels/fa1_backward_fused/hopper/layout.h"
@@ -37,10 +39,10 @@ class GroupConsumer {
   __device__ __forceinline__ void run() {
     const ForwardParams& f = p_.of.forward;
     uint32_t step = 0;
-    for (uint32_t number = 0;; ++number) {
-      const int slot = slot_of(number);
+    for (uint32_t loaded = 0;; ++loaded) {
+      const int slot = slot_of(loaded);
       const GroupItem& item = tiles_.items[slot];
-      mbarrier_wait(tiles_.item_full + slot, phase_of(number));
+      mbarrier_wait(tiles_.item_full + slot, phase_of(loaded));
       if (item.steps < 0) return;
       clear(dk_);
       clear(dv_);
@@ -59,8 +61,8 @@ class GroupConsumer {
   using Group = typename Tiles::Group;
   using Fragments = uint32_t[4][4];
 
-  // Where a walk is: the positions of this step and of the step before, and the sums that dQ in registers belongs to;
-  // nullptr if there is no such dQ.
+  // Where a walk is: the positions of this step and of the step before, and the sums that dQ in registers
+  // belongs to; nullptr if there is no such dQ.
   struct Walk {
     Cursor at, before;
     float* sums;
@@ -73,19 +75,20 @@ class GroupConsumer {
     Products<1, 8> g;
     float(&dq)[8][4] = g[0];
     clear_keys(item, keys);
-    take<true>(item, keys, step++, walk, g);
-    for (int32_t left = item.steps - 1; left > 0; --left) take<false>(item, keys, step++, walk, g);
+    take_step<true>(item, keys, step++, walk, g);
+    for (int32_t left = item.steps - 1; left > 0; --left) take_step<false>(item, keys, step++, walk, g);
     if (walk.sums != nullptr) add_dq(walk.sums, dq);
     start_dq(dq, keys, step - 1);
     wgmma_wait<0>();
-    finish_dq(dq, step - 1);
+    free_pairs(dq, step - 1);
     add_dq(sums_of(item, walk.before), dq);
     return step;
   }
 
   // Takes a step. Adds the dQ that it finds in registers, and unless kFirst leaves dQ of the step before there.
   template <bool kFirst>
-  __device__ __forceinline__ void take(const GroupItem& item, int keys, uint32_t step, Walk& walk, Products<1, 8>& g) {
+  __device__ __forceinline__ void take_step(const GroupItem& item, int keys, uint32_t step, Walk& walk,
+                                            Products<1, 8>& g) {
     float(&dq)[8][4] = g[0];
     const int32_t first = walk.at.tile * kQueries;
     const int slot = slot_of(step);
@@ -117,15 +120,15 @@ class GroupConsumer {
     walk.before = walk.at;
     walk.at.next(item.tiles);
     wait_for_all(p, a);
-    if constexpr (!kFirst) finish_dq(dq, step - 1);
+    if constexpr (!kFirst) free_pairs(dq, step - 1);
     mbarrier_arrive(tiles_.empty + slot, lane_id() == 0);
   }
 
-  // Turns the products of the consumer's keys and 64 queries into P' and dA'. dV += P' dO may still be running when
-  // it returns. `plain`: all pairs see each other.
+  // Turns the products of the consumer's keys and 64 queries into P' and dA'. dV += P' dO may still be running
+  // when it returns. `plain`: all pairs see each other.
   __device__ __forceinline__ void weigh(const GroupItem& item, int32_t first, bool plain, int slot, int n,
-                                        const float (&lse2)[8][2], Products<1, 8>& s, Products<1, 8>& g, Fragments& p,
-                                        Fragments& a) {
+                                        const float (&lse2)[8][2], Products<1, 8>& s, Products<1, 8>& g,
+                                        Fragments& p, Fragments& a) {
     wgmma_wait<1>();
     wgmma_pin(s[0]);
 #pragma unroll
@@ -196,8 +199,8 @@ class GroupConsumer {
     wgmma_commit();
   }
 
-  // Issues dQ = dA K of a step for 64 queries and 64 columns, once both consumers have stored dA'. At 64 columns a
-  // consumer takes one of two groups of queries, at 128 one of two panels.
+  // Issues dQ = dA K of a step for 64 queries and 64 columns, once both consumers have stored dA'. At 64
+  // columns a consumer takes one of two groups of queries, at 128 one of two panels.
   __device__ __forceinline__ void start_dq(float (&dq)[8][4], int keys, uint32_t step) const {
     const int slot = slot_of(step);
     mbarrier_wait(tiles_.written + slot, phase_of(step));
@@ -208,7 +211,7 @@ class GroupConsumer {
   }
 
   // The product for dQ of a step is complete: frees its dA'.
-  __device__ __forceinline__ void finish_dq(float (&dq)[8][4], uint32_t step) const {
+  __device__ __forceinline__ void free_pairs(float (&dq)[8][4], uint32_t step) const {
     wgmma_pin(dq);
     mbarrier_arrive(tiles_.read + slot_of(step), thread_id() % kWarpgroup == 0);
   }
@@ -250,8 +253,8 @@ class GroupConsumer {
   __device__ __forceinline__ void store(const GroupItem& item, const Products<1, D / 8>& c, const Strided& to,
                                         bool whole, int dim, float scale) const {
     const EntryRows& rows = item.rows;
-    store_rows(c[0], to.at<T>(item.b, item.head, rows.first_key), to, whole, item.first + own_, rows.keys,
-               rows.stored_keys, dim, scale);
+    store_fragment_rows(c[0], to.at<T>(item.b, item.head, rows.first_key), to, whole, item.first + own_,
+                        rows.keys, rows.stored_keys, dim, scale);
   }
 
   const WalkParams& p_;

@@ -1,15 +1,15 @@
 // The walk on wgmma: the kernel, the problems that it takes, and its launch.
-#include "kernels/fa1_backward_fused/hopper/hopper.h"
-
 #include "kernels/fa1_backward/walks.h"
 #include "kernels/fa1_backward_fused/hopper/consumer.h"
+#include "kernels/fa1_backward_fused/hopper/hopper.h"
 #include "kernels/fa1_backward_fused/hopper/producer.h"
 
 namespace attn::backward {
 
 // A block is one producer warp, whose warpgroup gives its registers away, and two consumers.
 template <class T, int D>
-__global__ void __launch_bounds__(GroupTiles<T, D>::kThreads, 1) walk_groups(const __grid_constant__ GroupParams p) {
+__global__ void __launch_bounds__(GroupTiles<T, D>::kThreads, 1)
+    walk_groups(const __grid_constant__ GroupParams p) {
   if constexpr (kHasWarpgroups) {
     using Tiles = GroupTiles<T, D>;
     SharedArena arena;
@@ -61,9 +61,11 @@ attn_status launch_columns(const GroupParams& p, const attn_env* env) {
 // Bytes of Q, dO and the sums of dQ of a section. They should stay in the L2 while its items are computed.
 constexpr int64_t kSection = 32 << 20;
 
-// Under a causal mask the first items of a head are the longest. Taken in turn, the longest items of all heads of a
-// section start first, and the last blocks end at about the same time. Otherwise all items cost the same, and the
-// fewer heads are walked over at once, the better for the L2.
+// Under a causal mask the first items of a head are the longest. Taken in turn, the longest items of all heads
+// of a section start first, and the last blocks end at about the same time. Without a causal mask the place of
+// an item in its head does not say how long it is: key lengths, packed entries and windows make some items
+// shorter than others. Then a section is one head, because the fewer heads are walked over at once, the better
+// for the L2.
 int32_t section_of(const attn_problem& p) {
   if (!p.causal) return 1;
   const int64_t bytes = 8 * ceil_div(p.heads_q, p.heads_kv) * p.seq_q * walk_columns(p);
@@ -76,7 +78,8 @@ bool groups_take(const Call& call) {
   const attn_problem& p = call.problem;
   const attn_tensors t = strided(p, call.tensors);
   const size_t shared = walk_columns(p) == 64 ? GroupTiles<F16, 64>::bytes() : GroupTiles<F16, 128>::bytes();
-  if (call.env.compute_capability != 90 || static_cast<int64_t>(shared) > call.env.shared_memory_limit) return false;
+  if (call.env.compute_capability != 90 || static_cast<int64_t>(shared) > call.env.shared_memory_limit)
+    return false;
   const GroupViews views(p, t);
   // If the rows of dO are not whole chunks, dO is copied, and the copy engine can load the copy.
   return tensor_map_fits(views.q) && tensor_map_fits(views.k) && tensor_map_fits(views.v) &&
@@ -102,7 +105,8 @@ attn_status launch_groups(const Call& call, const WalkParams& walk) {
     return ATTN_LAUNCH_FAILED;
   }
   const auto launch = [&]<class T>() {
-    return walk_columns(problem) == 64 ? launch_columns<T, 64>(p, &call.env) : launch_columns<T, 128>(p, &call.env);
+    return walk_columns(problem) == 64 ? launch_columns<T, 64>(p, &call.env)
+                                       : launch_columns<T, 128>(p, &call.env);
   };
   return problem.dtype == ATTN_F16 ? launch.template operator()<F16>() : launch.template operator()<BF16>();
 }

@@ -6,8 +6,8 @@
 
 namespace attn::backward {
 
-// True if this walk takes the problem; the walk on mma must take it. Q, K, V and dO must be tensors that the copy
-// engine can load, with at least one row.
+// True if this walk takes the problem; the walk on mma must take it. Q, K, V and dO must be tensors that the
+// copy engine can load, with at least one row.
 bool groups_take(const Call& call);
 
 // Launches prepare_rows, the walk and finish_dq.

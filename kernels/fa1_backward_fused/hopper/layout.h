@@ -1,7 +1,7 @@
 // The walk on wgmma: its parameters, its items, and a block's shared memory.
 //
-// An item is 128 keys of a KV head. A block takes one item after another: the first by its number, the others from
-// a counter in the workspace.
+// An item is 128 keys of a KV head. A block takes one item after another: the first by its number, the others
+// from a counter in the workspace.
 //
 //   K, V        two slots of 128 keys, with the item             item_full, item_empty
 //   Q, dO       two slots of kGroups groups of 64 queries,       full, empty
@@ -33,7 +33,7 @@ struct GroupItem {
   EntryRows rows;
   Span tiles;                       // the tiles of queries to walk over, for each head of the group in turn
   int32_t steps;                    // tiles of all heads; -1: there are no more items
-  int32_t plain_first, plain_last;  // 64 queries from here to there on see all keys, and all of them exist
+  int32_t plain_first, plain_last;  // 64 queries whose first is in [plain_first, plain_last] see all keys
 };
 
 template <class T, int D>
@@ -76,14 +76,20 @@ struct GroupTiles {
 
   __device__ __forceinline__ Keys k(int slot) const { return {k_ + slot * kKeyElements}; }
   __device__ __forceinline__ Keys v(int slot) const { return {v_ + slot * kKeyElements}; }
-  __device__ __forceinline__ Group q(int slot, int n) const { return {q_ + (slot * kGroups + n) * kGroupElements}; }
+  __device__ __forceinline__ Group q(int slot, int n) const {
+    return {q_ + (slot * kGroups + n) * kGroupElements};
+  }
   __device__ __forceinline__ Group dout(int slot, int n) const {
     return {dout_ + (slot * kGroups + n) * kGroupElements};
   }
-  __device__ __forceinline__ Pairs pairs(int slot, int n) const { return {a_ + (slot * kGroups + n) * kPairElements}; }
+  __device__ __forceinline__ Pairs pairs(int slot, int n) const {
+    return {a_ + (slot * kGroups + n) * kPairElements};
+  }
 
   // Thread 0 of the block makes the barriers. All lanes of the producer arrive at `full`. Of the consumers, one
-  // thread of each warp arrives, at `read` one of each consumer.
+  // thread of each warp arrives, because each warp reads or writes the slot itself. At `read` one thread of
+  // each consumer arrives: only products read dA', and a batch of products belongs to the warpgroup, so it is
+  // complete for all four warps when one of them has waited for it.
   __device__ __forceinline__ void make_barriers() const {
     if (thread_id() == 0) {
       for (int n = 0; n < 2; ++n) {

@@ -1,13 +1,15 @@
-// The producer: a warp that takes items, loads their K and V, and keeps the slots of Q and dO full. K and V of an
-// item, and its first queries, are loaded while the item before is still computed.
+// The producer: a warp that takes items, loads their K and V, and keeps the slots of Q and dO full. K and V of
+// an item, and its first queries, are loaded while the item before is still computed.
 //
-// Tensor copies load tiles. Rows after the last row of a tensor become zeros; rows that belong to the next packed
-// entry, or lie past a key length, are cleared by the consumers. LSE and D pass through the lanes' registers.
+// Tensor copies load tiles. Rows after the last row of a tensor become zeros; rows that belong to the next
+// packed entry, or lie past a key length, are cleared by the consumers. LSE and D pass through the lanes'
+// registers.
 #pragma once
 
 #include "kernels/fa1_backward_fused/hopper/layout.h"
 #include "kernels/primitives/atomic.h"
 #include "kernels/primitives/dependent.h"
+#include "kernels/primitives/fragment_sums.h"
 
 namespace attn::backward {
 
@@ -21,40 +23,40 @@ class GroupProducer {
 
   __device__ __forceinline__ void run() {
     grid_dependency_wait();
-    uint32_t item = blockIdx.x, number = 0, step = 0;
-    while (item < p_.items) {
-      const uint32_t next = take();
-      const GroupItem block = item_of(static_cast<int32_t>(item));
-      item = next;
-      if (block.first >= block.rows.stored_keys) continue;
-      load_item(block, number++);
-      Cursor at = {block.head * p_.walk.of.forward.group, block.tiles.begin};
-      for (int32_t left = block.steps; left > 0; --left) {
-        load_queries(block, at, step++);
-        at.next(block.tiles);
+    uint32_t number = blockIdx.x, loaded = 0, step = 0;
+    while (number < p_.items) {
+      const uint32_t next = next_item();
+      const GroupItem item = item_of(static_cast<int32_t>(number));
+      number = next;
+      if (item.first >= item.rows.stored_keys) continue;
+      load_item(item, loaded++);
+      Cursor at = {item.head * p_.walk.of.forward.group, item.tiles.begin};
+      for (int32_t left = item.steps; left > 0; --left) {
+        load_queries(item, at, step++);
+        at.next(item.tiles);
       }
     }
     grid_dependents_start();
     GroupItem last = {};
     last.steps = -1;
-    load_item(last, number);
+    load_item(last, loaded);
   }
 
  private:
   // The number of the next item.
-  __device__ __forceinline__ uint32_t take() const {
-    uint32_t item = 0;
-    if (lane_id() == 0) item = gridDim.x + atomic_add(p_.walk.taken, 1u);
-    return shfl(item, 0);
+  __device__ __forceinline__ uint32_t next_item() const {
+    uint32_t number = 0;
+    if (lane_id() == 0) number = gridDim.x + atomic_add(p_.walk.taken, 1u);
+    return shfl(number, 0);
   }
 
-  __device__ __forceinline__ GroupItem item_of(int32_t item) const {
+  __device__ __forceinline__ GroupItem item_of(int32_t number) const {
     const WalkParams& p = p_.walk;
     const ForwardParams& f = p.of.forward;
     const int32_t tiles = static_cast<int32_t>((f.seq_k + Tiles::kKeys - 1) / Tiles::kKeys);
     const int32_t heads = static_cast<int32_t>(p.of.heads_kv), all = static_cast<int32_t>(f.batch) * heads;
-    const int32_t first = item / (p_.section * tiles) * p_.section;  // of the section
-    const int32_t many = all - first < p_.section ? all - first : p_.section, place = item - first * tiles;
+    const int32_t first = number / (p_.section * tiles) * p_.section;  // of the section
+    const int32_t many = all - first < p_.section ? all - first : p_.section, place = number - first * tiles;
     const int32_t head = first + place % many;
     GroupItem of;
     of.b = head / heads, of.head = head % heads, of.first = place / many * Tiles::kKeys;
@@ -69,11 +71,12 @@ class GroupProducer {
     return of;
   }
 
-  // Passes an item to the consumers, and loads its K and V if its walk has steps.
-  __device__ __forceinline__ void load_item(const GroupItem& item, uint32_t number) const {
-    const int slot = slot_of(number);
+  // Passes an item to the consumers, and loads its K and V if its walk has steps. `loaded`: the items passed
+  // before.
+  __device__ __forceinline__ void load_item(const GroupItem& item, uint32_t loaded) const {
+    const int slot = slot_of(loaded);
     Mbarrier* const full = tiles_.item_full + slot;
-    mbarrier_wait(tiles_.item_empty + slot, phase_of(number) ^ 1);
+    mbarrier_wait(tiles_.item_empty + slot, phase_of(loaded) ^ 1);
     if (!elected_) return;
     tiles_.items[slot] = item;
     if (item.steps <= 0) {
@@ -103,7 +106,8 @@ class GroupProducer {
 #pragma unroll
     for (int n = 0; n < Tiles::kGroups; ++n) {
       const int chunk = 32 * n + lane_id();
-      const float* const from = chunk < kChunks ? p.lse2 + saved + 4 * chunk : p.delta + saved + 4 * (chunk - kChunks);
+      const float* const from =
+          chunk < kChunks ? p.lse2 + saved + 4 * chunk : p.delta + saved + 4 * (chunk - kChunks);
       chunks[n] = *reinterpret_cast<const Floats*>(from);
     }
     Mbarrier* const full = tiles_.full + slot;
@@ -121,7 +125,8 @@ class GroupProducer {
 #pragma unroll
       for (int n = 0; n < Tiles::kGroups; ++n) load(tiles_.q(slot, n), p_.q, full, row + 64 * n, at.head, b);
 #pragma unroll
-      for (int n = 0; n < Tiles::kGroups; ++n) load(tiles_.dout(slot, n), p_.dout, full, row + 64 * n, at.head, b);
+      for (int n = 0; n < Tiles::kGroups; ++n)
+        load(tiles_.dout(slot, n), p_.dout, full, row + 64 * n, at.head, b);
     }
     mbarrier_arrive(full, !elected_);
   }
@@ -129,7 +134,8 @@ class GroupProducer {
   static __device__ __forceinline__ void load(typename Tiles::Group tile, const TensorMap& map, Mbarrier* full,
                                               int32_t row, int32_t head, int32_t b) {
 #pragma unroll
-    for (int n = 0; n < D / kBoxColumns; ++n) tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
+    for (int n = 0; n < D / kBoxColumns; ++n)
+      tma_load(tile.panel(n), map, full, {{n * kBoxColumns, row, head, b}});
   }
 
   const GroupParams& p_;

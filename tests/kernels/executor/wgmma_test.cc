@@ -41,19 +41,23 @@ struct Result {
   float s[128][32], o[128][32];
 };
 
+__device__ void fill_with_ones(Wrong wrong, Tile a, Tile b) {
+  for (int i = static_cast<int>(threadIdx.x); i < 64 * 64; i += 128) a.base[i] = b.base[i] = F16{0x3C00};
+  if (wrong == Wrong::kNoProxyFence) {
+    const uint32_t ones[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
+    if (warp_id() == 2) stsm4(b.at(lane_id(), 8), ones);
+  } else {
+    fence_proxy_async();
+  }
+  cta_sync();
+}
+
 // S = A B^T where all elements are 1, so 64; and O = P B where all elements of P are 2, so 128.
 __global__ void two_products(Wrong wrong, Result* result) {
   SharedArena arena;
   const Tile a{arena.carve<F16>(Tile::kBytes / 2, 1024)}, b{arena.carve<F16>(Tile::kBytes / 2, 1024)};
   const int me = static_cast<int>(threadIdx.x), warp = warp_id();
-  for (int i = me; i < 64 * 64; i += 128) a.base[i] = b.base[i] = F16{0x3C00};
-  if (wrong == Wrong::kNoProxyFence) {
-    const uint32_t ones[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
-    if (warp == 2) stsm4(b.at(lane_id(), 8), ones);
-  } else {
-    fence_proxy_async();
-  }
-  cta_sync();
+  fill_with_ones(wrong, a, b);
   float s[8][4], o[8][4] = {};
   uint32_t p[4][4];
   for (auto& k : p) {
@@ -99,28 +103,66 @@ __global__ void two_products(Wrong wrong, Result* result) {
   if (wrong == Wrong::kNoWait) wgmma_wait<0>();
 }
 
+// S = A^T B where all elements are 1, so 64. A and B are transposed in shared memory.
+__global__ void transposed_product(Wrong wrong, Result* result) {
+  SharedArena arena;
+  const Tile a{arena.carve<F16>(Tile::kBytes / 2, 1024)}, b{arena.carve<F16>(Tile::kBytes / 2, 1024)};
+  const int me = static_cast<int>(threadIdx.x);
+  fill_with_ones(wrong, a, b);
+  float s[8][4], o[8][4];
+  if (wrong != Wrong::kNoFence) wgmma_fence();
+  const uint32_t stride = wrong == Wrong::kStrideOff ? 16384 : wrong == Wrong::kOddStride ? 1000 : 1024;
+  WgmmaOperand first = WgmmaOperand::of(a.base, 8192, stride);
+  if (wrong == Wrong::kOtherOperand && me == 70) first = first.plus(2048);
+  const WgmmaOperand second = WgmmaOperand::of(b.base, 8192, 1024);
+  for (uint32_t k = 0; k < 4; ++k) {
+    const bool accumulate = k > 0 || (wrong == Wrong::kOtherAccumulate && me == 9);
+    wgmma_tt<F16>(wrong == Wrong::kOtherAccumulators && me == 5 && k == 2 ? o : s, first.plus(2048 * k),
+                  second.plus(2048 * k), accumulate);
+  }
+  if (wrong != Wrong::kNotCommitted) wgmma_commit();
+  if (wrong == Wrong::kWritten && me == 99) s[0][2] = 5;
+  if (wrong == Wrong::kOperandRefilled) {
+    bar_sync(1, 128);  // all have issued
+    for (int i = me; i < 64 * 64; i += 128) a.base[i] = F16{0};
+    bar_sync(1, 128);
+  }
+  if (wrong != Wrong::kNeverWaited) wgmma_wait<0>();
+  for (int i = 0; i < 32; ++i) result->s[me][i] = s[i / 4][i % 4];
+}
+
 struct Trial {
   Outcome outcome;
   std::unique_ptr<Result> result = std::make_unique<Result>();
-  bool right() const {
+  bool right_s() const {
     for (int i = 0; i < 128 * 32; ++i) {
-      if (result->s[i / 32][i % 32] != 64 || result->o[i / 32][i % 32] != 128) return false;
+      if (result->s[i / 32][i % 32] != 64) return false;
     }
     return outcome.told() == "ok";
   }
+  bool right() const {
+    for (int i = 0; i < 128 * 32; ++i) {
+      if (result->o[i / 32][i % 32] != 128) return false;
+    }
+    return right_s();
+  }
 };
 
-Trial run(Wrong wrong, uint64_t seed) {
+Trial run(void (*kernel)(Wrong, Result*), Wrong wrong, uint64_t seed) {
   Trial trial;
-  trial.outcome = run_on_cpu(two_products, 1, 128, {.seed = seed, .shared = 2 * Tile::kBytes + 2048}, wrong,
-                             trial.result.get());
+  trial.outcome =
+      run_on_cpu(kernel, 1, 128, {.seed = seed, .shared = 2 * Tile::kBytes + 2048}, wrong, trial.result.get());
   return trial;
 }
+Trial run(Wrong wrong, uint64_t seed) { return run(two_products, wrong, seed); }
+Trial run_transposed(Wrong wrong, uint64_t seed) { return run(transposed_product, wrong, seed); }
 
 TEST(Wgmma, TwoBatchesUnderWayAreRightUnderEverySchedule) {
   for (uint64_t seed : all_schedules()) {
     const Trial done = run(Wrong::kNothing, seed);
     EXPECT_TRUE(done.right()) << seed << ": " << done.outcome.told();
+    const Trial transposed = run_transposed(Wrong::kNothing, seed);
+    EXPECT_TRUE(transposed.right_s()) << seed << ": " << transposed.outcome.told();
   }
 }
 
@@ -144,6 +186,10 @@ TEST(Wgmma, OperandsOverwrittenBeforeTheWaitShowWhereTheyAreReadLate) {
       EXPECT_TRUE(run(wrong, kEarly + order).right());
     }
   }
+  for (uint64_t order = 0; order < 4; ++order) {
+    EXPECT_FALSE(run_transposed(Wrong::kOperandRefilled, kLate + order).right_s());
+    EXPECT_TRUE(run_transposed(Wrong::kOperandRefilled, kEarly + order).right_s());
+  }
 }
 
 TEST(Wgmma, MisuseIsReported) {
@@ -151,13 +197,14 @@ TEST(Wgmma, MisuseIsReported) {
     Wrong wrong;
     attn_report_kind kind;
     const char* words;
+    bool transposed = true;  // the products of transposed operands are misused in the same way
   } cases[] = {
       {Wrong::kNoFence, ATTN_REPORT_ASYNC, "a product without wgmma_fence"},
-      {Wrong::kNoFenceForRegisters, ATTN_REPORT_ASYNC, "its operand in registers"},
+      {Wrong::kNoFenceForRegisters, ATTN_REPORT_ASYNC, "its operand in registers", false},
       {Wrong::kWritten, ATTN_REPORT_ASYNC, "were written before the product was waited for"},
       {Wrong::kNeverWaited, ATTN_REPORT_ASYNC, "ended with 4 products that it never waited for"},
       {Wrong::kNotCommitted, ATTN_REPORT_ASYNC, "ended with 4 products that it never waited for"},
-      {Wrong::kOneWarpLess, ATTN_REPORT_DIVERGENCE, "another place than other threads"},
+      {Wrong::kOneWarpLess, ATTN_REPORT_DIVERGENCE, "another place than other threads", false},
       {Wrong::kOtherOperand, ATTN_REPORT_DIVERGENCE, "another operand A"},
       {Wrong::kOtherAccumulate, ATTN_REPORT_DIVERGENCE, "another answer to whether it accumulates"},
       {Wrong::kOtherAccumulators, ATTN_REPORT_DIVERGENCE, "another array of accumulators"},
@@ -167,7 +214,10 @@ TEST(Wgmma, MisuseIsReported) {
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.words);
-    for (uint64_t seed : all_schedules()) expect_told(run(each.wrong, seed).outcome, each.kind, each.words);
+    for (uint64_t seed : all_schedules()) {
+      expect_told(run(each.wrong, seed).outcome, each.kind, each.words);
+      if (each.transposed) expect_told(run_transposed(each.wrong, seed).outcome, each.kind, each.words);
+    }
   }
 }
 

@@ -155,7 +155,8 @@ void check_transposed() {
   for (uint64_t seed : all_schedules()) {
     std::fill(work.c.begin(), work.c.end(), NAN);
     const size_t shared = N * (64 + 128) * 2 + 2048;
-    ASSERT_EQ(run_on_cpu(multiply_transposed<T, N>, 1, 128, {.seed = seed, .shared = shared}, &work).told(), "ok");
+    ASSERT_EQ(run_on_cpu(multiply_transposed<T, N>, 1, 128, {.seed = seed, .shared = shared}, &work).told(),
+              "ok");
     for (int i = 0; i < 64 * 64; ++i) {
       double exact = 0, size = 0;
       for (int n = 0; n < N; ++n) {
