@@ -268,6 +268,31 @@ Shape shape_of(const Kind& kind, Random* random) {
   return shape;
 }
 
+// A case of a kind, with a plan that declares anything.
+Case drawn_case(const Kind& kind, const Shape& shape, uint64_t number, Random* random) {
+  Case c(shape);
+  c.fill(kRegimes[random->below(std::size(kRegimes))], random->bits());
+  declare_any(random, &c.plan);
+  c.plan.exp_class = static_cast<int32_t>(random->below(ATTN_EXP_FAST_EXPF + 1));
+  c.plan.log_class = static_cast<int32_t>(random->below(ATTN_LOG_FAST_LOGF + 1));
+  c.plan.rcp_class = static_cast<int32_t>(random->below(ATTN_RCP_EXACT + 1));
+  if (kind.broadest) c.problem.features |= ATTN_FEATURE_WIDE;
+  if (kind.lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
+  if (kind.lengthy && random->below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
+  if (random->below(3) == 0) plant(random, &c);
+  if (number % 16 == 5 && !c.bias.empty()) mask_whole(random, &c);
+  if (number % 16 == 9 && !c.bias.empty()) mask_low(number, &c);
+  if (random->below(4) == 0) {
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < shape.batch; ++b) lengths.push_back(random->below(shape.seq_k + 2) - 1);
+    c.use_key_lengths(lengths);
+  }
+  c.plan.isolates_masked_nan = static_cast<int32_t>(random->below(2));
+  if (random->below(20) == 0) c.plan.tile_k = 0;
+  if (random->below(20) == 0) c.problem.scale *= random->below(2) ? 1e30f : -64.0f;
+  return c;
+}
+
 }  // namespace
 
 AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t count, bool to_first) {
@@ -277,26 +302,7 @@ AgreementTally hold_on_declared(FastOracle& oracle, uint64_t first, int64_t coun
     Random random(number * 104729 + 3);
     const Kind kind(number);
     const Shape shape = shape_of(kind, &random);
-    Case c(shape);
-    c.fill(kRegimes[random.below(std::size(kRegimes))], random.bits());
-    declare_any(&random, &c.plan);
-    c.plan.exp_class = static_cast<int32_t>(random.below(ATTN_EXP_FAST_EXPF + 1));
-    c.plan.log_class = static_cast<int32_t>(random.below(ATTN_LOG_FAST_LOGF + 1));
-    c.plan.rcp_class = static_cast<int32_t>(random.below(ATTN_RCP_EXACT + 1));
-    if (kind.broadest) c.problem.features |= ATTN_FEATURE_WIDE;
-    if (kind.lengthy) c.plan.key_order = ATTN_KEYS_ASCENDING;
-    if (kind.lengthy && random.below(2) == 0) c.plan.p_format = ATTN_FORMAT_F32;
-    if (random.below(3) == 0) plant(&random, &c);
-    if (number % 16 == 5 && !c.bias.empty()) mask_whole(&random, &c);
-    if (number % 16 == 9 && !c.bias.empty()) mask_low(number, &c);
-    if (random.below(4) == 0) {
-      std::vector<int64_t> lengths;
-      for (int64_t b = 0; b < shape.batch; ++b) lengths.push_back(random.below(shape.seq_k + 2) - 1);
-      c.use_key_lengths(lengths);
-    }
-    c.plan.isolates_masked_nan = static_cast<int32_t>(random.below(2));
-    if (random.below(20) == 0) c.plan.tile_k = 0;
-    if (random.below(20) == 0) c.problem.scale *= random.below(2) ? 1e30f : -64.0f;
+    Case c = drawn_case(kind, shape, number, &random);
     const Calibration calibration = any_calibration(&random);
     RowSample sample;
     if (random.below(5) == 0) sample = {.limit = 5, .seed = number};
