@@ -11,6 +11,7 @@
 
 #include "reference/model/error_model.h"
 #include "tests/reference/legal_kernels/declared.h"
+#include "tests/reference/support.h"
 
 namespace attnfuzz {
 namespace {
@@ -184,6 +185,34 @@ TEST(CappedPlan, TakesTheCapsFormatIfNeitherIsStricter) {
   EXPECT_EQ(capped(ATTN_FORMAT_F16, ATTN_FORMAT_OF_INPUT, ATTN_BF16), ATTN_FORMAT_OF_INPUT);
 }
 
+// Otherwise a caller who tightens the cap would let wrong kernels pass.
+TEST(CappedPlan, ALimitOfRescalesOnlyTightens) {
+  for (const int32_t rule : {ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, ATTN_MAX_RUNNING}) {
+    for (const int64_t tile_k : {8, 64}) {
+      Case c({.seq_q = 2, .seq_k = 1024, .dim_qk = 16, .dim_v = 8});
+      c.fill(Regime::kGaussian, 3);
+      c.plan.tile_k = tile_k, c.plan.max_rule = rule, c.plan.key_order = ATTN_KEYS_ASCENDING;
+      c.plan.sum_lanes = rule == ATTN_MAX_UNKNOWN ? 0 : 4;
+      const auto due = [&](int64_t limit) {
+        attn_plan cap = documented_cap();
+        cap.rescales = limit;
+        return evaluate(c.problem, c.tensors(), c.plan, under(cap));
+      };
+      const Reference open = due(0), all = due(1024 / tile_k), few = due(2);
+      bool tighter = false;
+      for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+        EXPECT_EQ(open[t].bound, all[t].bound) << "as many as tiles";
+        EXPECT_EQ(open[t].value, few[t].value) << "the prediction of P";
+        for (size_t n = 0; n < open[t].bound.size(); ++n) {
+          EXPECT_LE(few[t].bound[n], open[t].bound[n]) << "rule " << rule << " tile " << tile_k;
+          tighter |= few[t].bound[n] < open[t].bound[n];
+        }
+      }
+      EXPECT_EQ(tighter, rule != ATTN_MAX_WHOLE) << "rule " << rule << " tile " << tile_k;
+    }
+  }
+}
+
 TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   const attn_problem p = problem_of(100, ATTN_F16);
   attn_plan plan = best_plan(), cap = best_plan();
@@ -214,25 +243,23 @@ TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   EXPECT_EQ(capped.num_splits, 3);
   EXPECT_EQ(capped.merges, 3);
   EXPECT_EQ(capped.rescales, 1);
-  // A limit of rescales is one of tiles. Larger tiles stay, and so do tiles of splits.
-  const auto tiles = [&](int64_t tile_k, int64_t limit, int64_t splits) {
+  // A limit of rescales leaves the tiles, and what the plan says about their maxima.
+  const auto rescales = [&](int64_t tile_k, int64_t limit, int32_t max_rule) {
     attn_plan with = best_plan(), top = documented_cap();
-    with.tile_k = tile_k, with.max_rule = ATTN_MAX_RUNNING, with.key_order = ATTN_KEYS_ASCENDING;
-    with.num_splits = splits, with.split_tiles = splits > 1 ? 2 : 0;
+    with.tile_k = tile_k, with.max_rule = max_rule, with.key_order = ATTN_KEYS_ASCENDING;
     top.rescales = limit;
     const attn_plan under_top = capped_plan(p, with, under(top));
-    EXPECT_EQ(under_top.max_rule == ATTN_MAX_RUNNING, under_top.tile_k == tile_k);
-    EXPECT_LE(rescales_of(make_error_model(p, with, under(top)), 0, 99), limit > 0 ? limit : 100);
-    return under_top.tile_k;
+    EXPECT_EQ(under_top.max_rule, max_rule);
+    EXPECT_EQ(under_top.tile_k, tile_k);
+    return rescales_of(make_error_model(p, with, under(top)), 0, 99);
   };
-  EXPECT_EQ(tiles(1, 4, 1), 25);
-  EXPECT_EQ(tiles(0, 4, 1), 25);
-  EXPECT_EQ(tiles(25, 4, 1), 25);
-  EXPECT_EQ(tiles(24, 4, 1), 25);
-  EXPECT_EQ(tiles(1, 3, 1), 34);
-  EXPECT_EQ(tiles(64, 4, 1), 64);
-  EXPECT_EQ(tiles(1, 0, 1), 1);
-  EXPECT_EQ(tiles(8, 4, 5), 8) << "two tiles a split";
+  for (const int32_t rule : {ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, ATTN_MAX_RUNNING}) {
+    EXPECT_EQ(rescales(1, 4, rule), 4);
+    EXPECT_EQ(rescales(0, 4, rule), 4);
+    EXPECT_EQ(rescales(25, 4, rule), 4);
+    EXPECT_EQ(rescales(64, 4, rule), 2);
+    EXPECT_EQ(rescales(1, 0, rule), 100);
+  }
   // The caller says what the LSE holds.
   attn_plan without = best_plan();
   without.lse_sink = 1;
