@@ -184,6 +184,7 @@ class Gradients {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       Pair in = inputs_of(n, at, j, bias_of(query.at, j));
       in.delta = in.delta_size = in.delta_factors = in.delta_error = in.dlse_apart = 0;
+      in.apart = false;
       const Factor of = pair(terms_, model_, in);
       const double size = std::abs(in.grad);
       error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
@@ -323,6 +324,7 @@ class Gradients {
             .delta_error = query.gradient_error + (saved_.recomputed && query.dlse != 0
                                                        ? kU * (block_.grad_size(n, at) + query.gradient_size)
                                                        : 0),
+            .apart = saved_.apart && (p_.features & ATTN_FEATURE_DLSE) != 0,
             .dlse_apart = saved_.apart ? query.dlse : 0,
             .lse_apart = query.lse_apart,
             .lse_apart_error = query.lse_apart_error};
