@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "reference/call/row_space.h"
@@ -487,6 +488,8 @@ Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& ho
                              const Calibration& calibration, RowSample sample, const ExactRows* exact) {
   const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
   require_known(lists ? kSelectedGradientsKnow : kGradientsKnow, problem.features);
+  if (exact != nullptr && exact->lse_apart == nullptr && gradients::leaves_sink_out(problem, plan, calibration))
+    throw std::invalid_argument("no LSE without the sink");
   if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
     return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
   const gradients::OwnForward forward(problem, host, plan, calibration);

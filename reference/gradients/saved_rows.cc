@@ -77,10 +77,8 @@ void SavedRows::load_lse(Block::Query* query) const {
   if (query->pairs == 0) {  // the stored LSE has no key and no sink
     query->lse = query->sink;
     query->lse_taint = kPure;
-  } else if (exact_ != nullptr && exact_->lse_apart != nullptr) {
-    query->lse_apart = exact_->lse_apart[query->row];
   } else if (exact_ != nullptr) {
-    query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
+    query->lse_apart = exact_->lse_apart[query->row];
   } else {
     query->lse_apart = stored;
     const WithSink with = with_sink(stored, query->sink);
