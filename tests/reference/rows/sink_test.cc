@@ -114,6 +114,17 @@ TEST(Sink, MayBeInTheMaximumOfAnLseWithoutIt) {
   EXPECT_GT(s.reference()[TensorId::kLse].ratio(0, 0, std::log(4.0f) + 0.001f), 10);
 }
 
+// The LSE of a query without keys is exact, whatever the sink.
+TEST(Sink, LeavesTheLseOfAQueryWithoutKeysExact) {
+  WithSinks s({.seq_q = 3, .seq_k = 1, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  s.c.fill(Regime::kGaussian, 6);
+  s.c.plan.lse_sink = 1, s.c.plan.lse_dead = ATTN_LSE_DEAD_ZERO;
+  s.sinks = {20};
+  const Reference r = s.reference();
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 0), 0);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 1e-6f), kInf);
+}
+
 // The plan of an untrusted kernel does not decide it.
 TEST(Sink, IsInTheLseIfTheCallerSaysSo) {
   WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});
