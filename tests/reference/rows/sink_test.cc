@@ -125,6 +125,19 @@ TEST(Sink, LeavesTheLseOfAQueryWithoutKeysExact) {
   EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 1e-6f), kInf);
 }
 
+// The maxima of splits may include the sink, too.
+TEST(Sink, InMaximaOfSplitsIsChargedAtEachMerge) {
+  Case c({.seq_k = 64, .num_splits = 4});
+  const auto charge = [&](int64_t splits, int32_t rule) {
+    c.plan.num_splits = c.plan.merges = splits, c.plan.merge_rule = rule;
+    return sink_in_maximum(make_error_model(c.problem, c.plan, documented()), 4, 40, 1);
+  };
+  const double merge = 17 * kU * 36, none = charge(1, ATTN_MERGE_BY_LSE);
+  EXPECT_GE(charge(4, ATTN_MERGE_BY_WEIGHT), none + merge);
+  EXPECT_GE(charge(4, ATTN_MERGE_UNKNOWN), none + 4 * merge);
+  EXPECT_LT(charge(4, ATTN_MERGE_UNKNOWN), 1e-3);
+}
+
 // The plan of an untrusted kernel does not decide it.
 TEST(Sink, IsInTheLseIfTheCallerSaysSo) {
   WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});
