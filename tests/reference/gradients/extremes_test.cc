@@ -182,6 +182,24 @@ TEST(GradientExtremes, FlushedFactorsOfDsinkAreCharged) {
   EXPECT_GT(due.ratio(0, 0, 0.5), 1);
 }
 
+// The error of P relative to a far sink. Draws of gradients have the first of these sinks (SinkKind::kFarBelow).
+TEST(GradientExtremes, AFarSinkOfAQueryWithoutKeysIsJudged) {
+  const auto dsink = [](float sink) {
+    Small s = gaussian(ATTN_BF16, 2, 3, 4);
+    s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+    s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE;
+    s.p.has_mask = 1;
+    for (size_t n = 0; n < 3; ++n) s.mask[n] = 0;
+    s.sinks[0] = sink;
+    s.save();
+    return s.due()[TensorId::kDsink];
+  };
+  const Expected due = dsink(-60000);
+  EXPECT_EQ(static_cast<Due>(due.rule[0]), Due::kNumber);
+  EXPECT_LT(due.bound[0], 0.05 * std::abs(due.value[0]));
+  EXPECT_EQ(static_cast<Due>(dsink(-1e30f).rule[0]), Due::kAnything);
+}
+
 // A kernel that scales Q and rounds it multiplies dS by this Q for dK.
 TEST(GradientExtremes, AFoldedScaleRoundsAFactorOfDk) {
   const auto rounded = [](double x) {
