@@ -313,7 +313,7 @@ TEST(Bound, ALimitOfRescalesOnlyTightens) {
       Case c({.seq_q = 2, .seq_k = 1024, .dim_qk = 16, .dim_v = 8});
       c.fill(Regime::kGaussian, 3);
       c.plan.tile_k = tile_k, c.plan.max_rule = rule, c.plan.key_order = ATTN_KEYS_ASCENDING;
-      c.plan.sum_lanes = rule == ATTN_MAX_UNKNOWN ? 0 : 4;
+      c.plan.sum_lanes = rule == ATTN_MAX_UNKNOWN ? 0 : 4, c.plan.rescales = 0;
       const auto due = [&](int64_t limit) {
         attn_plan cap = documented_cap();
         cap.rescales = limit;
