@@ -127,8 +127,8 @@ typedef enum attn_backend { ATTN_CPU = 0, ATTN_CUDA = 1 } attn_backend;
  *   LSE = ln(exp(LSE1) + exp(LSE2)),   O = exp(LSE1 - LSE) O1 + exp(LSE2 - LSE) O2
  *
  * O1 and O2 have the problem's dtype, the LSEs the base plan.lse_base. A side that saw no key has O = 0, and its LSE is
- * +inf if plan.lse_dead says so, else -inf. Such a side does not change the result. If both sides saw no key, the
- * result has the same O and LSE, so with ATTN_LSE_DEAD_ZERO the LSE is -inf. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
+ * +inf if plan.lse_dead says so, else -inf (also with ATTN_LSE_DEAD_ZERO). Such a side changes nothing; two of them
+ * result in one. The problem has batch, heads_q = heads_kv, seq_q, dim_v, seq_k = 0 and dim_qk = 1. */
 #define ATTN_FEATURE_MERGE ((uint64_t)1 << 1)
 /* attn_problem.has_sink: each head has a sink, one more score in the softmax of all its queries, without a key or
  * a value. It is neither scaled nor capped, and nothing hides it:
@@ -607,8 +607,8 @@ typedef enum attn_scale_mode {
   ATTN_SCALE_FOLDED_Q = 3,
   /* The scaled score x is rounded, then exp2(fma(x, log2 e, -mu)) with mu = max * log2 e rounded. If |x| is
    * 2^27 or more, the rounding of mu changes all weights of a row by one factor. If a tile holds only keys whose
-   * biases are that far below the row's maximum, the factor must not become infinite: NaN, from such a weight times
-   * 0, is a bug of the kernel. */
+   * biases are that far below the row's maximum, no weight may become infinite in P's format: NaN, from such a
+   * weight times 0, is a bug of the kernel. */
   ATTN_SCALE_SEPARATE_FMA = 4
 } attn_scale_mode;
 

@@ -448,9 +448,9 @@ Reference evaluate(const attn_problem& problem, const attn_tensors& host, const 
   const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
   Reference out = evaluate_keys(problem, host, model, rows, 0, problem.seq_k, exact);
   if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
-    Expected& lse = out[TensorId::kLse];
-    lse = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k)[TensorId::kLse];
-    charge_sinks(problem, host, model, &lse);
+    Reference apart = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k);
+    charge_sinks(problem, host, model, &apart);
+    out[TensorId::kLse] = std::move(apart[TensorId::kLse]);
   }
   return out;
 }

@@ -51,9 +51,9 @@ Reference bound_reduce(const attn_problem& problem, const attn_plan& plan, const
   const ErrorModel model = make_error_model(problem, plan, calibration);
   Reference out = merge_splits(problem, model, num_splits, o, lse, host);
   if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
-    Expected& due = out[TensorId::kLse];
-    due = merge_splits(without_sinks(problem), model, num_splits, o, lse, host)[TensorId::kLse];
-    charge_sinks(problem, host, model, &due);
+    Reference apart = merge_splits(without_sinks(problem), model, num_splits, o, lse, host);
+    charge_sinks(problem, host, model, &apart);
+    out[TensorId::kLse] = std::move(apart[TensorId::kLse]);
   }
   return out;
 }

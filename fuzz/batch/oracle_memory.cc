@@ -116,7 +116,7 @@ void take_gradients(const Call& call, Parts& parts, OracleMemory* to) {
   in.rows = to->gradients.work.input;
   in.rows.model = call.model;
   in.terms = call.terms;
-  cuda::set_numbers(p, call.plan, (p.features & ATTN_FEATURE_DSINK) != 0 && call.plan.lse_sink != 0, &in);
+  cuda::set_numbers(p, call.plan, /*apart=*/false, &in);  // add_plan() refuses an LSE without the sink
   in.most_rows = static_cast<int32_t>(p.heads_q / p.heads_kv * p.seq_q);
   const auto indices = [&](int dimension) { return static_cast<int32_t>(call.tensor[kDbias].size[dimension]); };
   if (in.biased) in.dbias = {indices(0), indices(1), indices(2)};

@@ -84,12 +84,12 @@ enum class SinkKind : uint8_t {
   kZero,      // 0: like a key whose score is 0
   kAbove,     // 8 to 40: above most scores, so that O is small
   kGaussian,  // deviation 2
-  kBelow,  // -40 to -8: a small part of a row that sees keys, and all of one that sees none. Some are far below
-           // (-1e30; -60000 in fp16)
+  kBelow,     // -40 to -8: a small part of a row that sees keys, and all of one that sees none
   kMinusInf,  // -inf: like no sink
   kMixed,     // each head has one of these
+  kFarBelow,  // -60000; by an odd seed -1e30, which fp16 does not hold: no part of a row that sees keys
 };
-inline constexpr int kSinkKinds = 6;
+inline constexpr int kSinkKinds = 7;
 
 struct Sink {
   int32_t dtype = ATTN_F32;

@@ -15,10 +15,10 @@ inline constexpr uint64_t kSalt = 0x73696e6b;
 // From 8 to 40, in steps of 1/8. fp32 and fp16 hold all of these numbers; bf16 rounds some of those above 32.
 ATTN_BOTH inline float far_from_zero(uint64_t hash) { return 8 + static_cast<float>(hash >> 32 & 255) / 8; }
 
-// Of one hash in four below the scores: far below, where errors relative to the sink are large. fp16 holds no
-// -1e30.
-ATTN_BOTH inline bool is_far_below(uint64_t hash) { return (hash >> 40 & 3) == 0; }
-ATTN_BOTH inline float far_below(int32_t dtype) { return dtype == ATTN_F16 ? -60000.0f : -1e30f; }
+// Far below the scores, where errors relative to the sink are large.
+ATTN_BOTH inline float far_below(const Sink& sink) {
+  return sink.dtype == ATTN_F16 || sink.seed % 2 == 0 ? -60000.0f : -1e30f;
+}
 
 ATTN_BOTH inline SinkKind kind_of_head(const Sink& sink, int64_t h) {
   if (sink.kind != SinkKind::kMixed) return sink.kind;
@@ -36,8 +36,9 @@ ATTN_BOTH inline float sink_value(const Sink& sink, int64_t h) {
     case SinkKind::kAbove:
       return sink_values::far_from_zero(hash);
     case SinkKind::kBelow:
-      return sink_values::is_far_below(hash) ? sink_values::far_below(sink.dtype)
-                                             : -sink_values::far_from_zero(hash);
+      return -sink_values::far_from_zero(hash);
+    case SinkKind::kFarBelow:
+      return sink_values::far_below(sink);
     case SinkKind::kMinusInf:
       return std::bit_cast<float>(uint32_t{0xff800000});
     default:

@@ -26,6 +26,16 @@ std::string function_of(const char* type, const char* name, const std::vector<Fi
   return text + "  return x;\n}\n\n";
 }
 
+// The plan by which outputs are judged.
+std::string judged_plan(const Export& e) {
+  std::string text = "// The kernel's plan says what its LSE holds";
+  const std::vector<Field> fields = lse_fields(e);
+  text += fields.empty() ? ".\n" : ", but here the caller of the check did.\n";
+  text += "attn_plan judged(attn_plan plan) {\n";
+  for (const Field& f : fields) text += cat("  plan.", f.name, " = ", f.value, ";\n");
+  return text + "  return plan;\n}\n\n";
+}
+
 std::string cpp_case(const Export& e) {
   const Case& c = e.c;
   std::vector<Field> environment = environment_fields(c);
@@ -37,6 +47,7 @@ std::string cpp_case(const Export& e) {
   text += cat("const std::string kExecutor = \"", kExecutorLibrary, "\";  // the CPU executor\n\n");
   text += function_of("attn_problem", "problem", problem_fields(c, Language::kCpp));
   text += function_of("attn_env", "environment", environment);
+  text += judged_plan(e);
   text += "const Layout kTensors[] = {\n";
   for (const TensorText& t : tensor_texts(e)) text += layout_line(t);
   text += cat("};\nconstexpr double kOverflow = ", e.reference.main().overflow,

@@ -22,6 +22,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -51,6 +52,7 @@ struct Export {
   std::string message;  // of that failure; if it does not fail, the reproducer's
   std::string shape;
   attn_plan plan = {};
+  std::optional<attn_plan> cap;  // of an untrusted kernel's plan: it says what the LSE holds
   Reference reference;
   std::array<std::vector<std::byte>, kTensorCount> derived;  // elements of inputs that were computed from others
   Places places = {};      // prepare_export() sets the library only

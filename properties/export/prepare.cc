@@ -119,6 +119,7 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.plan.num_splits = 1;
   }
   for (const TensorId t : kInputs) e.derived[static_cast<size_t>(t)] = execution.laid.derived(t);
+  e.cap = calibration.error_cap;
   e.reference = execution.operation.evaluate(execution.laid.problem(), execution.laid.given(), e.plan,
                                              calibration, {}, true);
   if (kind == Kind::kWrong && !shows(execution, e.reference)) {

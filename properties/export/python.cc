@@ -38,7 +38,10 @@ std::string python_case(const Export& e) {
   for (const Field& f : problem_fields(c, Language::kPython)) {
     text += cat("    ", f.name, "=", f.value, ",", f.remark.empty() ? "" : "  # " + f.remark, "\n");
   }
-  text += ")\nENVIRONMENT = dict(\n";
+  text += ")\n# What the caller of the check says about the LSE, in place of the kernel's plan.\nLSE = dict(";
+  for (const Field& f : lse_fields(e)) text += cat(f.name, "=", f.value, ", ");
+  text += cat(")\nMERGES = ", e.c.problem.features & ATTN_FEATURE_MERGE ? "True" : "False", "\n");
+  text += "ENVIRONMENT = dict(\n";
   for (const Field& f : environment_fields(c)) {
     text += cat("    ", f.name, "=", f.value, ",", f.remark.empty() ? "" : "  # " + f.remark, "\n");
   }

@@ -244,6 +244,14 @@ std::vector<Field> problem_fields(const Case& c, Language language) {
   return fields;
 }
 
+std::vector<Field> lse_fields(const Export& e) {
+  constexpr uint64_t kGradients = ATTN_FEATURE_BACKWARD | ATTN_FEATURE_SELECTED_BACKWARD;
+  if (!e.cap || (e.c.problem.features & kGradients) != 0) return {};
+  return {{"lse_base", cat(e.cap->lse_base), ""},
+          {"lse_dead", cat(e.cap->lse_dead), ""},
+          {"lse_sink", cat(e.cap->lse_sink), ""}};
+}
+
 std::vector<Field> environment_fields(const Case& c) {
   return {{"sm_count", cat(c.env.sm_count), ""},
           {"compute_capability", cat(c.env.compute_capability), ""},

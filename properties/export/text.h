@@ -51,6 +51,9 @@ enum class Language { kCpp, kPython };
 // The fields that are not zero, and those that have no default.
 std::vector<Field> problem_fields(const Case& c, Language language);
 std::vector<Field> environment_fields(const Case& c);
+// The fields of a plan that the caller of the check sets, because they say what the LSE holds. None if the kernel
+// is trusted; none for gradients, which read an LSE that the plan asks for.
+std::vector<Field> lse_fields(const Export& e);
 
 // The head of a program: what fails in words, how to compile and run it, what it needs and what it returns.
 // Each line starts with `comment`. `commands` stay whole, `needs` are wrapped.

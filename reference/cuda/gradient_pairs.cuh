@@ -57,6 +57,7 @@ __device__ inline gradients::Pair pair_of(const GradientsInput& in, const Gradie
   pair.delta = row.delta, pair.delta_size = row.delta_size, pair.delta_factors = row.delta_factors;
   pair.delta_error = row.delta_error;
   if (in.own_o != nullptr && row.dlse != 0) pair.delta_error += kU * (of.grad_size + row.delta_size);
+  pair.apart = in.apart && in.dlse != nullptr;
   pair.dlse_apart = in.apart ? row.dlse : 0;
   pair.lse_apart = row.lse_apart, pair.lse_apart_error = row.lse_apart_error;
   return pair;
@@ -81,6 +82,7 @@ __global__ void __launch_bounds__(kThreads)
     products_of<1, kFormat>(in, row, 1, slot, products);
     gradients::Pair pair = pair_of(in, of, to.keys[slot], products[0], seen.bias);
     pair.delta = pair.delta_size = pair.delta_factors = pair.delta_error = pair.dlse_apart = 0;
+    pair.apart = false;
     const Factor factor = gradients::pair(in.terms, in.rows.model, pair);
     const double size = fabs(pair.grad);
     error += (factor.p + factor.p_error) * (size + factor.grad_error) * (1 + relative) - factor.p * size;

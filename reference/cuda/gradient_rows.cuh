@@ -122,6 +122,7 @@ __device__ inline void load_lse(const GradientsInput& in, int64_t row, GradientR
     to.lse_apart = stored;
     const gradients::WithSink with = gradients::with_sink(stored, sink);
     to.lse = with.lse, to.lse_error = with.error;
+    to.lse_taint = gradients::taint_of(with.lse);
   }
 }
 
@@ -162,7 +163,7 @@ __device__ inline void load_saved(const GradientsInput& in, int64_t row, Taint d
   if (in.dlse != nullptr) taint = worse(taint, load_dlse(in, row, to));
   if (!in.apart) to.sink_taint = taint;
   if (in.own_o != nullptr) load_errors(in, row, to);
-  if (in.apart && to.pairs > 0) taint = worse(taint, gradients::taint_of(to.lse_apart));
+  if (in.dlse != nullptr && in.apart && to.pairs > 0) taint = worse(taint, gradients::taint_of(to.lse_apart));
   to.row_taint = taint;
   to.taint = to.pairs == 0 ? kPure : worse(taint, to.q_taint);
   if (!isfinite(to.lse)) to.lse = 0;

@@ -139,13 +139,13 @@ __device__ inline double walk_tiles(const ErrorNumbers& model, int tiles, Row& r
     }
     for (int t = begin; t < end; ++t) {
       Tile& tile = row.tile[t];
-      tile.rescales = growths - tile.rescales;
+      tile.rescales = limited_rescales(model, growths - tile.rescales);
       tile.split_max = so_far.exact;
       tile.split_uncertain = so_far.uncertain(model);
       if (model.max_rule != ATTN_MAX_RUNNING) tile.max = tile.split_max, tile.uncertain = tile.split_uncertain;
       if (t == last) row.last_uncertain = tile.uncertain;
     }
-    row.T = larger(row.T, growths);
+    row.T = larger(row.T, limited_rescales(model, growths));
   }
   return has_sink(row.sink) ? additions : lost / all;
 }

@@ -61,7 +61,9 @@ struct Pair {
   double delta, delta_size;               // D and sum|dO o|
   double delta_factors = 0;               // sum|dO| + sum|o|
   double lse_error = 0, delta_error = 0;  // of a kernel that computes O and LSE by itself
-  // If the stored LSE leaves the sink out: dLSE, that LSE and its error. Otherwise dLSE is a part of `delta`.
+  // If dLSE is the gradient of an LSE without the sink: dLSE, that LSE and its error. Otherwise dLSE is a part
+  // of `delta`.
+  bool apart = false;
   double dlse_apart = 0, lse_apart = 0, lse_apart_error = 0;
 };
 
@@ -87,7 +89,8 @@ struct SinkRow {
 };
 ATTN_BOTH inline SinkTerm sink_term(const Terms& terms, const ErrorNumbers& model, const SinkRow& in);
 
-// The natural LSE with the sink, computed from one without it, and its error.
+// The natural LSE with the sink, computed from one without it, and its error. The error of a stored LSE counts
+// as much as it weighs: one far below the sink, or -infinity, does not matter.
 struct WithSink {
   double lse, error;
 };
@@ -186,16 +189,16 @@ ATTN_BOTH inline Score score_of(const Terms& terms, const ErrorNumbers& model, c
   const bool fits =
       model.folded_overflow == 0 || size * in.most_q * std::numbers::log2e < model.folded_overflow;
   score.bounded = fits && in.dot_size < kOverflow && std::abs(a) + delta < kOverflow &&
-                  weighs(score.x, score.error, in.lse, in.lse_error) &&
-                  weighs(score.x, score.error, in.lse_apart, in.lse_apart_error);
+                  weighs(score.x, score.error, in.lse, in.lse_error);
   return score;
 }
 
-// Adds dLSE e^(x - LSE') to dS, with its error.
-ATTN_BOTH inline void add_apart(const Terms& terms, const ErrorNumbers& model, Pair in, double* ds,
+// Adds dLSE e^(x - LSE') to dS, with its error. False if an intermediate may overflow: also if dLSE is 0.
+ATTN_BOTH inline bool add_apart(const Terms& terms, const ErrorNumbers& model, Pair in, double* ds,
                                 double* s_error) {
   in.lse = in.lse_apart, in.lse_error = in.lse_apart_error;
   const Score score = score_of(terms, model, in);
+  if (in.dlse_apart == 0) return score.bounded;
   const double exponent = score.x - in.lse,
                eps = model.eps_exp + model.eps_exp_slope * (std::abs(exponent) + score.error);
   const double weight = std::exp(exponent), high = std::exp(exponent + score.error) * (1 + eps);
@@ -203,6 +206,7 @@ ATTN_BOTH inline void add_apart(const Terms& terms, const ErrorNumbers& model, P
   const double error = size * (high * (1 + 1.01 * kU) - weight) + 2 * kFlush * (size + 1);
   *ds += in.dlse_apart * weight;
   *s_error += error + kU * (std::abs(*ds) + *s_error + error);
+  return score.bounded;
 }
 
 ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, const Pair& in) {
@@ -219,7 +223,7 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   const double twice = 1 + 2.01 * kU;
   double ds = out.p * z;
   double s_error = high * twice * (std::abs(z) + g) - out.p * std::abs(z) + 2 * kFlush * (std::abs(z) + g + 1);
-  if (in.dlse_apart != 0) add_apart(terms, model, in, &ds, &s_error);
+  const bool apart_bounded = !in.apart || add_apart(terms, model, in, &ds, &s_error);
   out.s = ds;
   out.s_error = s_error;
   out.a = ds;
@@ -234,7 +238,7 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   out.p_error = high - out.p + 2 * kFlush;
   out.p_bounded = score.bounded && high < kOverflow && out.p + out.p_error < model.p_overflow;
   out.p_error += model.p_unit * (out.p + out.p_error) + model.p_tiny + terms.flushed;
-  out.a_bounded = score.bounded && high < kOverflow && std::abs(z) + g < kOverflow &&
+  out.a_bounded = score.bounded && apart_bounded && high < kOverflow && std::abs(z) + g < kOverflow &&
                   in.grad_size < kOverflow && in.delta_size < kOverflow &&
                   std::abs(out.a) + out.a_error < kOverflow && std::abs(out.a) + out.a_error < terms.s_overflow;
   out.a_error += terms.s_unit * (std::abs(out.a) + out.a_error) + terms.s_tiny + terms.flushed;
@@ -260,7 +264,14 @@ ATTN_BOTH inline WithSink with_sink(double lse_apart, double sink) {
   const double most = std::max(lse_apart, sink);
   if (std::isinf(most)) return {most, 0};
   const double lse = most + std::log1p(std::exp(std::min(lse_apart, sink) - most));
-  return {lse, 0x1p-22 + 3 * kU * (std::abs(lse) + std::abs(lse_apart))};
+  double stored = 3 * kU * std::abs(lse_apart);
+  if (lse_apart < sink) {
+    const double below = lse_apart - sink, off = stored + 3 * kU * std::abs(lse);
+    const double weight = std::isinf(lse_apart) ? 0 : std::exp(below + off);
+    // The growth of ln(1 + e^below) by an error of `below`.
+    stored = std::min(stored, std::log1p(weight) - std::log1p(std::exp(below)));
+  }
+  return {lse, 0x1p-22 + 3 * kU * std::abs(lse) + stored};
 }
 
 ATTN_BOTH inline Result finish(const Terms& terms, const ErrorNumbers& model, const Sum& in) {

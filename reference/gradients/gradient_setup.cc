@@ -143,7 +143,7 @@ OwnForward::OwnForward(const attn_problem& problem, const attn_tensors& host, co
   assumptions_ = due.assumptions;
   if (!leaves_sink_out(problem, plan, given)) return;
   Reference apart = evaluate(without_sinks(problem), host, own, calibration);
-  charge_sinks(problem, host, make_error_model(forward_of(problem), own, calibration), &apart[TensorId::kLse]);
+  charge_sinks(problem, host, make_error_model(forward_of(problem), own, calibration), &apart);
   take(apart[TensorId::kLse], &lse_apart_, &lse_apart_error_);
 }
 

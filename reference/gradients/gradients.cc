@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "reference/call/row_space.h"
@@ -184,6 +185,7 @@ class Gradients {
       const int64_t at = block_.place[static_cast<size_t>(j)];
       Pair in = inputs_of(n, at, j, bias_of(query.at, j));
       in.delta = in.delta_size = in.delta_factors = in.delta_error = in.dlse_apart = 0;
+      in.apart = false;
       const Factor of = pair(terms_, model_, in);
       const double size = std::abs(in.grad);
       error += (of.p + of.p_error) * (size + of.grad_error) * (1 + relative) - of.p * size;
@@ -323,6 +325,7 @@ class Gradients {
             .delta_error = query.gradient_error + (saved_.recomputed && query.dlse != 0
                                                        ? kU * (block_.grad_size(n, at) + query.gradient_size)
                                                        : 0),
+            .apart = saved_.apart && (p_.features & ATTN_FEATURE_DLSE) != 0,
             .dlse_apart = saved_.apart ? query.dlse : 0,
             .lse_apart = query.lse_apart,
             .lse_apart_error = query.lse_apart_error};
@@ -485,6 +488,8 @@ Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& ho
                              const Calibration& calibration, RowSample sample, const ExactRows* exact) {
   const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
   require_known(lists ? kSelectedGradientsKnow : kGradientsKnow, problem.features);
+  if (exact != nullptr && exact->lse_apart == nullptr && gradients::leaves_sink_out(problem, plan, calibration))
+    throw std::invalid_argument("no LSE without the sink");
   if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
     return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
   const gradients::OwnForward forward(problem, host, plan, calibration);

@@ -113,8 +113,7 @@ struct ExactRows {
   // B^o and B^lam of a kernel that recomputes O and LSE; nullptr: `o` and `lse` have no error.
   const double* o_error = nullptr;
   const double* lse_error = nullptr;
-  // The LSE without the sink, and its B^lam, if dLSE is the gradient with respect to it. nullptr: it follows
-  // from `lse`.
+  // The LSE without the sink, and its B^lam. Both are needed if the plan leaves the sink out of the LSE.
   const double* lse_apart = nullptr;
   const double* lse_apart_error = nullptr;
 };

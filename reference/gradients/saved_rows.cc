@@ -48,11 +48,12 @@ void SavedRows::load(const Rows& dout, int64_t n, Taint q_taint, Block::Query* q
     query->gradient_factors += std::abs(o[static_cast<size_t>(c)]);
   }
   query->sink_taint = taint;
-  if ((p_.features & ATTN_FEATURE_DLSE) != 0) taint = std::max(taint, load_dlse(query));
+  const bool has_dlse = (p_.features & ATTN_FEATURE_DLSE) != 0;
+  if (has_dlse) taint = std::max(taint, load_dlse(query));
   if (!apart) query->sink_taint = taint;
   if (recomputed) load_errors(dout, n, query);
-  // An LSE without the sink may be unknown where the sink makes that with it certain.
-  if (apart && query->pairs > 0) taint = std::max(taint, taint_of(query->lse_apart));
+  // An LSE without the sink may be unknown where the sink makes that with it certain. Only dLSE needs it.
+  if (has_dlse && apart && query->pairs > 0) taint = std::max(taint, taint_of(query->lse_apart));
   query->row_taint = taint;
   query->taint = query->pairs == 0 ? kPure : std::max(taint, q_taint);
   if (!std::isfinite(query->lse)) query->lse = 0;
@@ -76,14 +77,13 @@ void SavedRows::load_lse(Block::Query* query) const {
   if (query->pairs == 0) {  // the stored LSE has no key and no sink
     query->lse = query->sink;
     query->lse_taint = kPure;
-  } else if (exact_ != nullptr && exact_->lse_apart != nullptr) {
-    query->lse_apart = exact_->lse_apart[query->row];
   } else if (exact_ != nullptr) {
-    query->lse_apart = stored + std::log1p(-std::exp(query->sink - stored));
+    query->lse_apart = exact_->lse_apart[query->row];
   } else {
     query->lse_apart = stored;
     const WithSink with = with_sink(stored, query->sink);
     query->lse = with.lse, query->lse_error = with.error;
+    query->lse_taint = taint_of(with.lse);
   }
 }
 

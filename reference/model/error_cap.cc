@@ -88,16 +88,6 @@ int32_t stricter(int32_t declared, int32_t cap, Looseness looseness) {
   return looseness(declared) > looseness(cap) ? cap : declared;
 }
 
-// A row is rescaled once for each tile, so a limit of rescales is one of tiles. A plan with smaller tiles is
-// judged as if it had the smallest that the limit allows, without the maximum that it declares for its own.
-void cap_tile(int64_t limit, int64_t keys, attn_plan& plan) {
-  const int64_t tile = std::max<int64_t>(plan.tile_k, 1), tiles = (keys + tile - 1) / tile;
-  const bool split = plan.num_splits > 1 && plan.split_tiles > 0;
-  if ((split ? std::min(tiles, plan.split_tiles) : tiles) <= limit) return;
-  plan.tile_k = (keys + limit - 1) / limit;
-  plan.max_rule = ATTN_MAX_UNKNOWN;
-}
-
 void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& cal, attn_plan& plan) {
   constexpr int64_t kFewestKeys = 16;  // of a split
   const int64_t keys = std::max<int64_t>(p.seq_k, 1);
@@ -105,9 +95,8 @@ void cap_counts(const attn_problem& p, const attn_plan& cap, const Calibration& 
       cap.merges > 0 ? cap.merges : std::max<int64_t>(2, (keys + kFewestKeys - 1) / kFewestKeys);
   plan.num_splits = std::min(plan.num_splits, splits);
   plan.merges = std::min(plan.merges, splits);
-  // A row is rescaled at most once for each key.
+  // A row is rescaled at most once for each key. make_error_model() limits what follows from tiles.
   plan.rescales = std::min(plan.rescales, cap.rescales > 0 ? std::min(cap.rescales, keys) : keys);
-  if (cap.rescales > 0) cap_tile(cap.rescales, keys, plan);
   // Fewer products at once is looser. 0 leaves it to the calibration.
   const int32_t block = cap.mma_block > 0 ? cap.mma_block : cal.mma_block;
   if (plan.mma_block > 0 && plan.mma_block < block) plan.mma_block = cap.mma_block;

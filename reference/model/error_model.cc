@@ -269,6 +269,7 @@ ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declar
   const attn_plan plan = in_fp32(problem, capped_plan(problem, declared, calibration));
   ErrorModel model;
   order_of_work(plan, &model);
+  if (calibration.error_cap) model.most_rescales = std::max<int64_t>(calibration.error_cap->rescales, 0);
   accumulator(problem, plan, calibration, &model);
   scalar_functions(problem, plan, calibration, &model);
   scaling(problem, plan, &model);

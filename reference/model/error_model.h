@@ -113,6 +113,7 @@ struct ErrorNumbers {
   int64_t tile_k = 1;
   int64_t split_tiles = 0;  // 0: no limit
   int64_t rescales = 0;     // 0: one for each tile
+  int64_t most_rescales = 0;  // T is at most this (error_cap.h); 0: no limit
   int64_t splits = 1;       // S
   int32_t key_order = ATTN_KEYS_ANY;
   int32_t max_rule = ATTN_MAX_UNKNOWN;
@@ -149,6 +150,12 @@ ATTN_BOTH inline double output_overflow(const ErrorNumbers& model) {
   return model.overflow * (1 + model.o_unit) + model.o_tiny;
 }
 
+// A number of rescales under the limit that the caller of a check sets. What else follows from a plan's tiles
+// stays: the kernel's sums have these tiles, however often they are rescaled.
+ATTN_BOTH inline double limited_rescales(const ErrorNumbers& model, double rescales) {
+  return model.most_rescales > 0 ? std::min(rescales, static_cast<double>(model.most_rescales)) : rescales;
+}
+
 // T if the plan declares no maximum rule: the most rescales of a row over keys first..last (inclusive)
 // within one split. See tile_walk.h for the other case.
 ATTN_BOTH inline double rescales_of(const ErrorNumbers& model, int64_t first, int64_t last) {
@@ -156,7 +163,7 @@ ATTN_BOTH inline double rescales_of(const ErrorNumbers& model, int64_t first, in
   if (model.split_tiles > 0) tiles = std::min(tiles, model.split_tiles);
   // A plan may declare more rescales than one for each tile.
   if (model.rescales > tiles) tiles = model.rescales;
-  return static_cast<double>(tiles);
+  return limited_rescales(model, static_cast<double>(tiles));
 }
 
 }  // namespace attnfuzz

@@ -376,7 +376,9 @@ ATTN_BOTH inline double sink_in_maximum(const ErrorNumbers& model, double lam, d
   const double flushed = n * (2 * kFlush + (model.rounded_sum ? model.p_tiny : 0)) * std::exp(above);
   constexpr double kMostFlushed = 0x1p-10;
   if (!(flushed < kMostFlushed)) return 0;
-  return (8 * kU + 2 * model.eps_exp_slope) * far + (model.eps_log + 2 * kU) * std::max(above, 0.0) +
+  const double merges = model.splits <= 1 ? 0 : model.merge_by_maximum ? 1 : model.merge_rounds;
+  return merges * (17 * kU + 4 * model.eps_exp_slope + model.eps_log) * far +
+         (8 * kU + 2 * model.eps_exp_slope) * far + (model.eps_log + 2 * kU) * std::max(above, 0.0) +
          model.eps_exp + 2 * kU - std::log1p(-flushed);
 }
 

@@ -59,8 +59,11 @@
 //
 //   (8u + 2 s_e)(s - lam + ln n) + (eps_l + 2u) max(s - lam, 0) + eps_e + 2u - ln(1 - 2^-125 n e^(s - lam))
 //
-// The last part is for weights that are flushed (of rounded P, eta_P is added to 2^-125). If they may be more
-// than 2^-10 of the sum, nothing is added: such a kernel loses the LSE, and its maximum must not include the
+// With splits, the maxima of splits may include the sink, too. In each of M merges R_j and |m| grow by as much,
+// and so does |ln l| of a split, so M (17u + 4 s_e + eps_l)(s - lam + ln n) are added.
+//
+// The last part of the sum is for weights that are flushed (of rounded P, eta_P is added to 2^-125). If they may
+// be more than 2^-10 of the sum, nothing is added: such a kernel loses the LSE, and its maximum must not include the
 // sink.
 //
 // A fused scale subtracts a rounded mu = m sigma. All weights of the row are then off by one factor, at

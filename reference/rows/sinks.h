@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reference/call/expected.h"
+#include "reference/call/reference.h"
 #include "reference/call/row_space.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/row_terms.h"
@@ -25,15 +25,18 @@ inline attn_problem without_sinks(attn_problem problem) {
   return problem;
 }
 
-// Charges an LSE without the sinks for a maximum that includes them. `lse`: of without_sinks(problem).
+// Charges an LSE without the sinks for a maximum that includes them. `apart`: the result of
+// without_sinks(problem). A row without keys has no maximum: its LSE is exact.
 inline void charge_sinks(const attn_problem& problem, const attn_tensors& host, const ErrorNumbers& model,
-                         Expected* lse) {
+                         Reference* apart) {
   const RowSpace rows(problem);
+  Expected& lse = (*apart)[TensorId::kLse];
   for (int64_t row = 0; row < rows.count(); ++row) {
     const auto at = static_cast<size_t>(row);
-    if (static_cast<Due>(lse->rule[at]) != Due::kNumber || !std::isfinite(lse->value[at])) continue;
-    lse->bound[at] +=
-        sink_in_maximum(model, lse->value[at] * model.log_unit, sink_of(problem, host, rows.at(row).h),
+    if (static_cast<Due>(lse.rule[at]) != Due::kNumber || !std::isfinite(lse.value[at])) continue;
+    if (apart->state[at] == RowState::kDead) continue;
+    lse.bound[at] +=
+        sink_in_maximum(model, lse.value[at] * model.log_unit, sink_of(problem, host, rows.at(row).h),
                         static_cast<double>(problem.seq_k)) /
         model.log_unit;
   }

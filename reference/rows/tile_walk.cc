@@ -29,12 +29,12 @@ void walk_split(const ErrorModel& model, const double* x, const double* error, s
   }
   for (size_t r = begin; r < end; ++r) {
     TileRun& run = out->runs[r];
-    run.rescales = growths - run.rescales;
+    run.rescales = limited_rescales(model, growths - run.rescales);
     if (model.max_rule != ATTN_MAX_RUNNING) run.max = so_far.exact, run.uncertain = so_far.uncertain(model);
     out->split_max[r] = so_far.exact;
     out->split_uncertain[r] = so_far.uncertain(model);
   }
-  out->rescales = std::max(out->rescales, growths);
+  out->rescales = std::max(out->rescales, limited_rescales(model, growths));
 }
 
 }  // namespace

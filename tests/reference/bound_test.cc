@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/partials.h"
 #include "reference/rows/row_terms.h"
@@ -303,6 +304,36 @@ TEST(Bound, UnfusedFoldedAndSixteenBitPartialsCostMore) {
   expect_grown("V in 8 bits");
   c.plan.p_format = ATTN_FORMAT_E4M3;
   expect_grown("P in 8 bits");
+}
+
+// Otherwise a caller who tightens the cap would let wrong kernels pass.
+TEST(Bound, ALimitOfRescalesOnlyTightens) {
+  for (const int32_t rule : {ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, ATTN_MAX_RUNNING}) {
+    for (const int64_t tile_k : {8, 64}) {
+      Case c({.seq_q = 2, .seq_k = 1024, .dim_qk = 16, .dim_v = 8});
+      c.fill(Regime::kGaussian, 3);
+      c.plan.tile_k = tile_k, c.plan.max_rule = rule, c.plan.key_order = ATTN_KEYS_ASCENDING;
+      c.plan.sum_lanes = rule == ATTN_MAX_UNKNOWN ? 0 : 4, c.plan.rescales = 0;
+      const auto due = [&](int64_t limit) {
+        attn_plan cap = documented_cap();
+        cap.rescales = limit;
+        Calibration calibration = documented();
+        calibration.error_cap = cap;
+        return evaluate(c.problem, c.tensors(), c.plan, calibration);
+      };
+      const Reference open = due(0), all = due(1024 / tile_k), few = due(2);
+      bool tighter = false;
+      for (const TensorId t : {TensorId::kO, TensorId::kLse}) {
+        EXPECT_EQ(open[t].bound, all[t].bound) << "as many as tiles";
+        EXPECT_EQ(open[t].value, few[t].value) << "the prediction of P";
+        for (size_t n = 0; n < open[t].bound.size(); ++n) {
+          EXPECT_LE(few[t].bound[n], open[t].bound[n]) << "rule " << rule << " tile " << tile_k;
+          tighter |= few[t].bound[n] < open[t].bound[n];
+        }
+      }
+      EXPECT_EQ(tighter, rule != ATTN_MAX_WHOLE) << "rule " << rule << " tile " << tile_k;
+    }
+  }
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ inline constexpr const char* kBiasNames[] = {"zero",          "row_constant", "g
 inline constexpr const char* kPlacementNames[] = {"guarded", "page_end"};
 inline constexpr const char* kPoisonNames[] = {"nan", "huge"};
 inline constexpr const char* kSlopeNames[] = {"zero", "powers", "uneven", "negative", "steep", "mixed"};
-inline constexpr const char* kSinkNames[] = {"zero", "above", "gaussian", "below", "minus_inf", "mixed"};
+inline constexpr const char* kSinkNames[] = {"zero", "above", "gaussian", "below", "minus_inf", "mixed",
+                                           "far_below"};
 static_assert(std::size(kFillNames) == kFillKinds);
 static_assert(std::size(kPatternNames) == kPatternKinds);
 static_assert(std::size(kBiasNames) == kBiasKinds);

@@ -11,6 +11,8 @@
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
+#include "reference/model/error_cap.h"
+#include "tests/properties/export/lse_targets.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -171,7 +173,14 @@ class ExportForCuda : public testing::TestWithParam<bool> {
   int status_of(const std::string& kernel) {
     FakeTarget target(kernel == "wrong" ? Flaw::kDropsLastKey : Flaw::kNone);
     FakeTarget flawed(Flaw::kDropsLastKey);
-    auto prepared = prepare_export(finding(flawed, "reference"), target, documented());
+    return status_of(kernel, finding(flawed, "reference"), target, documented());
+  }
+  int status_of(const std::string& kernel, const Reproducer& r, Target& target, const Calibration& calibration) {
+    auto prepared = prepare_export(r, target, calibration);
+    if (const std::string* why = std::get_if<std::string>(&prepared)) {
+      ADD_FAILURE() << *why;
+      return -1;
+    }
     Export& e = std::get<Export>(prepared);
     e.backend = ATTN_CUDA;
     e.kernel_name = kernel;
@@ -198,6 +207,37 @@ TEST_P(ExportForCuda, FindsTheDriverTheDeviceAndTheKernel) {
   if (GetParam() && std::string(ATTNFUZZ_NUMPY_PYTHON).empty()) GTEST_SKIP() << "no Python with NumPy here";
   EXPECT_EQ(status_of("right"), 0);
   EXPECT_EQ(status_of("wrong"), 1);
+}
+
+// Both sides saw no key: their merge gives -inf, whatever the plan writes for a query without keys.
+TEST_P(ExportForCuda, AMergeOfTwoUnseenSidesGivesMinusInfinity) {
+  if (GetParam() && std::string(ATTNFUZZ_NUMPY_PYTHON).empty()) GTEST_SKIP() << "no Python with NumPy here";
+  Reproducer r;
+  r.property = "reference";
+  operation_of(ATTN_FEATURE_MERGE).shape(r.c, 0);
+  r.c.problem.seq_q = 3, r.c.problem.dim_v = 2;
+  r.c.sides = {.kind = PatternKind::kNothing};
+  tidy(r.c);
+  MergesDead right, wrong(true);
+  EXPECT_EQ(status_of("merges", r, right, documented()), 0);
+  EXPECT_EQ(status_of("merges-to-zero", r, wrong, documented()), 1);
+}
+
+// The plan of an untrusted kernel does not say what its LSE holds.
+TEST_P(ExportForCuda, TheCallerSaysWhatTheLseHolds) {
+  if (GetParam() && std::string(ATTNFUZZ_NUMPY_PYTHON).empty()) GTEST_SKIP() << "no Python with NumPy here";
+  Reproducer r;
+  r.property = "reference";
+  r.c.problem.seq_q = 2, r.c.problem.seq_k = 3;
+  r.c.problem.sink = Sink{.kind = SinkKind::kZero};
+  tidy(r.c);
+  LeavesSinkOut target;
+  EXPECT_EQ(status_of("leaves-sink-out", r, target, documented()), 0);
+  Calibration capped = documented();
+  capped.error_cap = documented_cap();
+  EXPECT_EQ(status_of("leaves-sink-out", r, target, capped), 1);
+  capped.error_cap->lse_sink = 1;
+  EXPECT_EQ(status_of("leaves-sink-out", r, target, capped), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Export, ExportForCuda, testing::Bool(),

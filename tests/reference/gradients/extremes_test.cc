@@ -97,6 +97,37 @@ TEST(GradientExtremes, AnLseWithoutTheSinkMayOverflow) {
   }
 }
 
+// An LSE without the sink matters only to dLSE: P follows from the sink, and is 0.
+TEST(GradientExtremes, AnLseWithoutTheSinkFreesOnlyWhatNeedsIt) {
+  for (const int32_t saved : {ATTN_SAVED_GIVEN, ATTN_SAVED_RECOMPUTED}) {
+    for (const int32_t base : {0, 2}) {
+      for (const bool dlse : {false, true}) {
+        Small s = gaussian(ATTN_BF16, 2, 3, 4);
+        s.p.bias_dtype = ATTN_F32;
+        s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+        s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DBIAS;
+        if (dlse) s.p.features |= ATTN_FEATURE_DLSE;
+        s.plan.lse_sink = 1, s.plan.saved = saved, s.plan.lse_base = base, s.plan.isolates_masked_nan = 1;
+        for (size_t n = 0; n < 3; ++n) s.bias[n] = kLowest;
+        s.save();
+        const Reference due = s.due();
+        const auto rule = [&](TensorId t, size_t n) { return static_cast<Due>(due[t].rule[n]); };
+        for (size_t n = 0; n < 12; ++n) {
+          EXPECT_EQ(rule(TensorId::kDv, n), Due::kNumber) << "saved " << saved << " base " << base;
+          EXPECT_LT(due[TensorId::kDv].bound[n], 0.1);
+          EXPECT_EQ(rule(TensorId::kDk, n), dlse ? Due::kAnything : Due::kNumber);
+        }
+        for (size_t n = 0; n < 8; ++n)
+          EXPECT_EQ(rule(TensorId::kDq, n), dlse && n < 4 ? Due::kAnything : Due::kNumber);
+        for (size_t n = 0; n < 6; ++n)
+          EXPECT_EQ(rule(TensorId::kDbias, n), dlse && n < 3 ? Due::kAnything : Due::kNumber);
+        EXPECT_EQ(rule(TensorId::kDsink, 0), Due::kNumber);
+        EXPECT_LT(due[TensorId::kDsink].bound[0], 0.1);
+      }
+    }
+  }
+}
+
 // The LSE without the sink cannot be recovered from one with it, if the sink exceeds all keys.
 TEST(GradientExtremes, AHighSinkLeavesTheBoundsOfDlse) {
   const auto mean_bound = [](float sink, int32_t saved) {
@@ -149,6 +180,24 @@ TEST(GradientExtremes, FlushedFactorsOfDsinkAreCharged) {
   EXPECT_NEAR(due.value[0], -0.125, 1e-6);
   EXPECT_LE(due.ratio(0, 0, 0), 1);
   EXPECT_GT(due.ratio(0, 0, 0.5), 1);
+}
+
+// The error of P relative to a far sink. Draws of gradients have the first of these sinks (SinkKind::kFarBelow).
+TEST(GradientExtremes, AFarSinkOfAQueryWithoutKeysIsJudged) {
+  const auto dsink = [](float sink) {
+    Small s = gaussian(ATTN_BF16, 2, 3, 4);
+    s.p.has_sink = 1, s.p.sink_dtype = ATTN_F32;
+    s.p.features |= ATTN_FEATURE_SINK | ATTN_FEATURE_DSINK | ATTN_FEATURE_DLSE;
+    s.p.has_mask = 1;
+    for (size_t n = 0; n < 3; ++n) s.mask[n] = 0;
+    s.sinks[0] = sink;
+    s.save();
+    return s.due()[TensorId::kDsink];
+  };
+  const Expected due = dsink(-60000);
+  EXPECT_EQ(static_cast<Due>(due.rule[0]), Due::kNumber);
+  EXPECT_LT(due.bound[0], 0.05 * std::abs(due.value[0]));
+  EXPECT_EQ(static_cast<Due>(dsink(-1e30f).rule[0]), Due::kAnything);
 }
 
 // A kernel that scales Q and rounds it multiplies dS by this Q for dK.

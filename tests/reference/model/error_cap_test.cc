@@ -214,25 +214,23 @@ TEST(CappedPlan, LimitsADeclaredErrorAndCounts) {
   EXPECT_EQ(capped.num_splits, 3);
   EXPECT_EQ(capped.merges, 3);
   EXPECT_EQ(capped.rescales, 1);
-  // A limit of rescales is one of tiles. Larger tiles stay, and so do tiles of splits.
-  const auto tiles = [&](int64_t tile_k, int64_t limit, int64_t splits) {
+  // A limit of rescales leaves the tiles, and what the plan says about their maxima.
+  const auto rescales = [&](int64_t tile_k, int64_t limit, int32_t max_rule) {
     attn_plan with = best_plan(), top = documented_cap();
-    with.tile_k = tile_k, with.max_rule = ATTN_MAX_RUNNING, with.key_order = ATTN_KEYS_ASCENDING;
-    with.num_splits = splits, with.split_tiles = splits > 1 ? 2 : 0;
+    with.tile_k = tile_k, with.max_rule = max_rule, with.key_order = ATTN_KEYS_ASCENDING;
     top.rescales = limit;
     const attn_plan under_top = capped_plan(p, with, under(top));
-    EXPECT_EQ(under_top.max_rule == ATTN_MAX_RUNNING, under_top.tile_k == tile_k);
-    EXPECT_LE(rescales_of(make_error_model(p, with, under(top)), 0, 99), limit > 0 ? limit : 100);
-    return under_top.tile_k;
+    EXPECT_EQ(under_top.max_rule, max_rule);
+    EXPECT_EQ(under_top.tile_k, tile_k);
+    return rescales_of(make_error_model(p, with, under(top)), 0, 99);
   };
-  EXPECT_EQ(tiles(1, 4, 1), 25);
-  EXPECT_EQ(tiles(0, 4, 1), 25);
-  EXPECT_EQ(tiles(25, 4, 1), 25);
-  EXPECT_EQ(tiles(24, 4, 1), 25);
-  EXPECT_EQ(tiles(1, 3, 1), 34);
-  EXPECT_EQ(tiles(64, 4, 1), 64);
-  EXPECT_EQ(tiles(1, 0, 1), 1);
-  EXPECT_EQ(tiles(8, 4, 5), 8) << "two tiles a split";
+  for (const int32_t rule : {ATTN_MAX_UNKNOWN, ATTN_MAX_WHOLE, ATTN_MAX_RUNNING}) {
+    EXPECT_EQ(rescales(1, 4, rule), 4);
+    EXPECT_EQ(rescales(0, 4, rule), 4);
+    EXPECT_EQ(rescales(25, 4, rule), 4);
+    EXPECT_EQ(rescales(64, 4, rule), 2);
+    EXPECT_EQ(rescales(1, 0, rule), 100);
+  }
   // The caller says what the LSE holds.
   attn_plan without = best_plan();
   without.lse_sink = 1;

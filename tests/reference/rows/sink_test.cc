@@ -114,6 +114,30 @@ TEST(Sink, MayBeInTheMaximumOfAnLseWithoutIt) {
   EXPECT_GT(s.reference()[TensorId::kLse].ratio(0, 0, std::log(4.0f) + 0.001f), 10);
 }
 
+// The LSE of a query without keys is exact, whatever the sink.
+TEST(Sink, LeavesTheLseOfAQueryWithoutKeysExact) {
+  WithSinks s({.seq_q = 3, .seq_k = 1, .causal = true, .align = ATTN_BOTTOM_RIGHT});
+  s.c.fill(Regime::kGaussian, 6);
+  s.c.plan.lse_sink = 1, s.c.plan.lse_dead = ATTN_LSE_DEAD_ZERO;
+  s.sinks = {20};
+  const Reference r = s.reference();
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 0), 0);
+  EXPECT_EQ(r[TensorId::kLse].ratio(0, 0, 1e-6f), kInf);
+}
+
+// The maxima of splits may include the sink, too.
+TEST(Sink, InMaximaOfSplitsIsChargedAtEachMerge) {
+  Case c({.seq_k = 64, .num_splits = 4});
+  const auto charge = [&](int64_t splits, int32_t rule) {
+    c.plan.num_splits = c.plan.merges = splits, c.plan.merge_rule = rule;
+    return sink_in_maximum(make_error_model(c.problem, c.plan, documented()), 4, 40, 1);
+  };
+  const double merge = 17 * kU * 36, none = charge(1, ATTN_MERGE_BY_LSE);
+  EXPECT_GE(charge(4, ATTN_MERGE_BY_WEIGHT), none + merge);
+  EXPECT_GE(charge(4, ATTN_MERGE_UNKNOWN), none + 4 * merge);
+  EXPECT_LT(charge(4, ATTN_MERGE_UNKNOWN), 1e-3);
+}
+
 // The plan of an untrusted kernel does not decide it.
 TEST(Sink, IsInTheLseIfTheCallerSaysSo) {
   WithSinks s({.seq_q = 4, .seq_k = 6, .causal = true});

@@ -17,7 +17,8 @@ void draw_sink(const DrawContext& context, Case& c) {
   sink.kind = rng.weighted<SinkKind>({{5, SinkKind::kZero},
                                       {30, SinkKind::kGaussian},
                                       {20, SinkKind::kAbove},
-                                      {10, SinkKind::kBelow},
+                                      {7, SinkKind::kBelow},
+                                      {3, SinkKind::kFarBelow},
                                       {10, SinkKind::kMinusInf},
                                       {25, SinkKind::kMixed}});
   sink.seed = rng.bits() % 65536;
@@ -46,7 +47,7 @@ bool has_own_format(const Case& c) { return c.problem.sink && c.problem.sink->dt
 void say_sink(const Case& c, Sentence& words) {
   if (!c.problem.sink) return;
   constexpr const char* kKinds[] = {"of 0", "above the scores", "gaussian", "below the scores", "of -inf",
-                                    "mixed"};
+                                    "mixed", "far below the scores"};
   const Sink& sink = *c.problem.sink;
   std::string text = cat("sinks ", kKinds[static_cast<int>(sink.kind)], " ", dtype_name(sink.dtype));
   if (sink.seed != 0) text += cat(" (seed ", sink.seed, ")");
@@ -110,6 +111,9 @@ extern constinit const Feature sink = checked({
         [](Case& c) {
           auto& sink = c.problem.sink;
           if ((c.problem.features & kOperations & ~ATTN_FEATURE_BACKWARD) != 0) sink.reset();
+          // The error of a sink of -1e30 would leave all of dsink open.
+          const bool gradients = (c.problem.features & ATTN_FEATURE_BACKWARD) != 0;
+          if (sink && gradients && sink->kind == SinkKind::kFarBelow) sink->seed &= ~uint64_t{1};
           if (sink && (sink->kind == SinkKind::kZero || sink->kind == SinkKind::kMinusInf)) sink->seed = 0;
         },
     .illegal = [](const Case& c) -> Complaint {

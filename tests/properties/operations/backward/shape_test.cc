@@ -10,6 +10,7 @@
 #include "properties/case/features/shrink_toggles.h"
 #include "properties/case/places/geometry.h"
 #include "properties/data/recipe.h"
+#include "properties/data/sink_values.h"
 #include "properties/draw/generator.h"
 #include "properties/memory/layout.h"
 #include "properties/operations/operation.h"
@@ -50,6 +51,24 @@ TEST(BackwardShape, EveryDrawnCaseBecomesALegalBackwardPass) {
   EXPECT_GT(planted, 5);
   EXPECT_GT(unlike, 600);
   EXPECT_GT(moved, 300);
+}
+
+// Files that name these kinds keep their values; -1e30 would leave dsink open.
+TEST(BackwardShape, OnlyOneKindOfSinksIsFarBelow) {
+  const auto value = [](const Case& c) { return sink_value(*c.problem.sink, 0); };
+  Case c;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    c.problem.sink = Sink{.kind = SinkKind::kBelow, .seed = seed};
+    EXPECT_GE(value(c), -40);
+    c.problem.sink->kind = SinkKind::kMixed;
+    EXPECT_TRUE(value(c) >= -40 || std::isinf(value(c)));
+  }
+  c.problem.sink = Sink{.kind = SinkKind::kFarBelow, .seed = 5};
+  tidy(c);
+  EXPECT_EQ(value(c), -1e30f);
+  c.problem.features |= ATTN_FEATURE_BACKWARD | ATTN_FEATURE_DSINK;
+  tidy(c);
+  EXPECT_EQ(value(c), -60000);
 }
 
 // Some cases of a kernel that takes optional parts have them.

@@ -13,6 +13,7 @@
 #include "properties/draw/generator.h"
 #include "properties/judge/trial.h"
 #include "properties/operations/forward/relations/tools.h"
+#include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
@@ -31,6 +32,42 @@ GeneratorConfig config() {
 }
 
 std::string sentence(const Verdict& v) { return std::string(to_string(v.kind)) + ": " + v.message; }
+
+// The caller of a check says whether the LSE holds the sink, whatever an untrusted plan says.
+TEST(SinkAsKey, ComparesIfTheCallersLseHoldsTheSink) {
+  class Declares final : public OracleTarget {
+   public:
+    int32_t declared = 0, computed = 0;
+    int runs = 0;
+    PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+      PlanReply reply = OracleTarget::plan(p, t, env);
+      reply.plan.lse_sink = declared;
+      return reply;
+    }
+    RunReply run(Stage stage, const attn_problem& p, const attn_tensors& t, const attn_plan& plan,
+                 const attn_env& env, int stream) override {
+      attn_plan own = plan;
+      own.lse_sink = computed, ++runs;
+      return OracleTarget::run(stage, p, t, own, env, stream);
+    }
+  };
+  Case c;
+  c.problem.seq_q = 2, c.problem.seq_k = 3;
+  c.problem.sink = Sink{.kind = SinkKind::kZero};
+  tidy(c);
+  for (const int32_t of_caller : {0, 1}) {
+    Calibration calibration = documented();
+    calibration.error_cap = documented_cap();
+    calibration.error_cap->lse_sink = of_caller;
+    for (const int32_t of_plan : {0, 1}) {
+      Declares target;
+      target.declared = of_plan, target.computed = of_caller;
+      const Verdict v = judge(c, *find_property("sink_as_key"), target, calibration);
+      EXPECT_EQ(v.outcome, Outcome::kPass) << "caller " << of_caller << " plan " << of_plan << ": " << v.message;
+      EXPECT_EQ(target.runs, of_caller ? 1 : 2) << "caller " << of_caller << " plan " << of_plan;
+    }
+  }
+}
 
 class EveryProperty : public testing::TestWithParam<const Property*> {};
 
