@@ -123,17 +123,24 @@ class Target:
         spread = {x.kind: x.name for x in parameters if x.kind in (x.VAR_POSITIONAL, x.VAR_KEYWORD)}
         if not spread or self._behind or names[:1] != needed[:1]:
             return names, ()
+        before = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+        if inspect.Parameter.VAR_POSITIONAL in spread and before != needed[: len(before)]:
+            return names, ()  # an optional parameter before *args would get an array
         own = [name for name in names if name not in spread.values()]
         missing = [name for name in needed if name not in own]
         names = needed + [name for name in own if name not in needed]
         if inspect.Parameter.VAR_KEYWORD in spread:
             inputs = {argument_of(name) for name in inputs_of(self.operation)}
-            return names + [name for name in others if name in inputs and name not in names], ()
+            return names + [name for name in others if name in inputs - self._bound() and name not in names], ()
         return names, tuple(needed[1:]) if missing else ()
 
+    def _bound(self):
+        """The parameters that a functools.partial has given already."""
+        return set(self.function.keywords) if isinstance(self.function, functools.partial) else set()
+
     def _parameters(self):
-        """The names of the function's parameters."""
-        return list(inspect.signature(self.function).parameters)
+        """The names of the parameters that a call may give."""
+        return [name for name in inspect.signature(self.function).parameters if name not in self._bound()]
 
     def _arguments(self):
         """The parameters that a function must have, in order, and those that it may have."""
@@ -192,7 +199,8 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
 
     p holds the call's sizes and flags (p.seq_k, p.scale, p.causal, ...); q, k and v are (batch, heads, position, dim). The
     function may also have parameters named bias, mask, key_lengths, out, lse and stream. **kwargs takes all inputs, *args
-    takes q, k and v. It returns O, or (O, LSE), or a dict of out (or o) and lse, or nothing if it wrote into out and lse. If it raises Unsupported, the case counts as refused.
+    takes q, k and v. It returns O, or (O, LSE), or a dict of out (or o) and lse, or nothing if it wrote into out and lse.
+    If it raises Unsupported, the case counts as refused.
 
     errors   how it rounds: Errors; what is not known is assumed at its loosest
     domain   what it takes: Domain; cases are drawn inside it

@@ -229,6 +229,11 @@ class Declarations(unittest.TestCase):
         self.assertEqual(made.file, __file__)
         part = attnfuzz.target(functools.partial(both, bias=7))
         self.assertEqual((part.__name__, part.file, part(0, **arrays)[2]), ("both", __file__, 7))
+        self.assertNotIn("bias", part.takes)  # it is given already
+        option = attnfuzz.target(functools.partial(lambda p, q, k, v, impl="a": impl, impl="b"))
+        self.assertEqual((option(0, **arrays), option.takes), ("b", {"p", "q", "k", "v"}))
+        with self.assertRaisesRegex(TypeError, "is one of .p, q, bias, arrays."):
+            attnfuzz.target(lambda p, q, bias=None, *arrays: 0)
         with self.assertRaisesRegex(TypeError, "is one of .p, query, key."):
             attnfuzz.target(lambda p, query, key: 0)
         with self.assertRaisesRegex(ValueError, "has no name in .*, so no worker can import it"):
