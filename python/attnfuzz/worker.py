@@ -67,9 +67,11 @@ DESCRIPTORS = (1, 3, 4, 5, 6, 7)
 IMPORT_LATE = "ATTNFUZZ_IMPORT_LATE"
 
 
-def start_late():
-    """Replaces this process by a zygote that imports nothing."""
-    os.environ[IMPORT_LATE] = "1"
+def start_late(begun_in, begun_with):
+    """Replaces this process by a zygote that imports nothing, in the folder and with the environment that it began with."""
+    os.environ.clear()
+    os.environ.update(begun_with, **{IMPORT_LATE: "1"})
+    os.chdir(begun_in)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, sys.orig_argv)
@@ -83,6 +85,7 @@ def zygote(path, confined_by=None):
     """
     # Makes torch look for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    begun_in, begun_with = os.readlink("/proc/self/cwd"), dict(os.environ)
     loaded = None
     if confined_by:
         confine_zygote(confined_by)
@@ -92,7 +95,7 @@ def zygote(path, confined_by=None):
         else:
             loaded = found_in(path)
         if awake():
-            start_late()
+            start_late(begun_in, begun_with)
     if confined_by:
         hide()
     gc.collect()

@@ -8,6 +8,7 @@ from attnfuzz.targets import numpy_reference
 
 driver = ctypes.CDLL(os.environ["ATTNFUZZ_FAKE_DRIVER"])
 driver.cuInit(0)
+os.chdir("/")  # what an import changes is undone before the file is imported anew
 
 
 @attnfuzz.target(bf16="bits", errors=numpy_reference.ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False))
