@@ -81,7 +81,7 @@ void expect_bytes_of(const Reproducer& r, const std::string& path, Target& targe
   }
 }
 
-// judge(), but refuses a case of an operation that would become a case of another one.
+// Like judge(), but refuses a case that would run as another operation.
 Verdict judge_as_it_is(const Case& c, const Property& property, Target& target,
                        const Calibration& calibration) {
   const std::string why = other_operation(c, property, target);
@@ -123,8 +123,9 @@ void compare_with_file(const Reproducer& r, const std::string& path, const Prope
     print("  FLAKY: it passed, and then failed in a fresh worker:\n");
     tell(r, path, verdict, verbose);
   } else {
-    print(fmt::format("  its file says '{}': it passed in {} runs, all but the first in fresh workers\n",
-                      printable(r.kind), kRuns));
+    const bool judged = verdict.outcome != Outcome::kNotJudged;
+    print(fmt::format("  its file says '{}': {} in {} runs, all but the first in fresh workers\n",
+                      printable(r.kind), judged ? "it passed" : "this did not happen", kRuns));
   }
 }
 
@@ -146,8 +147,8 @@ Exit replay(const std::string& path, const ReplayArguments& arguments, Opened& o
   Verdict verdict = judge_as_it_is(r.c, property, target, calibration);
   tell_first_bits(r.c, target, verdict);
   tell(r, path, verdict, arguments.verbose);
-  // A crash that does not come back shows something even if the numbers cannot be judged; a case that says
-  // nothing of a failure was to be judged.
+  // If the file tells of a crash, its absence is a result even if the numbers cannot be judged. If the file tells
+  // of no failure, a case that is not judged is no pass.
   const bool not_judged =
       verdict.outcome == Outcome::kNotJudged && (r.kind.empty() || shown_by_numbers(r.kind));
   if (not_judged && r.kind.empty()) {

@@ -65,7 +65,7 @@ std::string fit_variant(Reproducer& r, const std::string& path, const KernelInfo
   if (of_case.contains("env") && of_case.at("env").contains("variant")) return "";  // the kernel refuses it
   const int32_t lacking = std::exchange(r.c.env.variant, 0);
   return fmt::format(
-      "  note: {} names no variant, and {} has no variant {}: it chooses (\"env\": {{\"variant\": 0}})\n",
+      "  note: {} names no variant, and {} has no variant {}, so the kernel chooses (\"env\": {{\"variant\": 0}})\n",
       printable(path), printable(kernel.name), lacking);
 }
 

@@ -52,6 +52,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
   if (!property.adapt(c, target.info(), why)) return false;
   if (lies) lay_within(*declared, c);
   fit_memory(c);
+  if (lies) lay_within(*declared, c);  // the domain may need what was given up
   return true;
 }
 
@@ -61,8 +62,8 @@ std::string other_operation(Case c, const Property& property, const Target& targ
   if (!adapted(c, property, target, &why)) return "";  // judge() says why
   const Operation& ran = operation_of(c.problem.features);
   if (&ran == &asked) return "";
-  return std::string("the case asks for the operation ") + asked.name + ", and by " + property.name + " " +
-         target.info().name + " would run a case of " + ran.name + " instead";
+  return std::string("the case asks for the operation ") + asked.name + ", and " + target.info().name +
+         " would run a case of " + ran.name + " instead, judged by the property '" + property.name + "'";
 }
 
 Verdict judge(Case c, const Property& property, Target& target, const Calibration& calibration) {

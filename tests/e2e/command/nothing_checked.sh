@@ -51,7 +51,7 @@ said=$("$attnfuzz" replay "$out/bare.case.json" --kernel fa1 --allow-stale 2>&1)
 # A case of an operation that the kernel does not have. It must not become a case of another one.
 for kernel in merge nsa; do
   said=$("$attnfuzz" replay "$seed" --kernel $kernel --allow-stale 2>&1)
-  [ $? -eq 1 ] && grep -qF "the case asks for the operation forward, and by reference $kernel would run a case of " <<<"$said" ||
+  [ $? -eq 1 ] && grep -qF "the case asks for the operation forward, and $kernel would run a case of " <<<"$said" ||
     { echo "replay of a forward case on $kernel: $said"; bad=1; }
   said=$("$attnfuzz" explain "$seed" --kernel $kernel --allow-stale 2>&1)
   [ $? -eq 2 ] && grep -qF "name a kernel that has the operation" <<<"$said" || { echo "explain of a forward case on $kernel: $said"; bad=1; }
@@ -59,7 +59,7 @@ done
 # A kernel of one variant takes a file that names none. Variant 1, if the file names it, is refused.
 echo '{"format": 1}' >"$out/least.case.json" && echo '{"format": 1, "env": {"variant": 1}}' >"$out/first.case.json"
 said=$("$attnfuzz" replay "$out/least.case.json" --kernel "$mine" --allow-stale 2>&1)
-[ $? -eq 0 ] && grep -qF "names no variant, and mine has no variant 1: it chooses" <<<"$said" || { echo "replay of the least case: $said"; bad=1; }
+[ $? -eq 0 ] && grep -qF "names no variant, and mine has no variant 1, so the kernel chooses" <<<"$said" || { echo "replay of the least case: $said"; bad=1; }
 said=$("$attnfuzz" replay "$out/first.case.json" --kernel "$mine" --allow-stale 2>&1)
 [ $? -eq 1 ] && grep -qF "variant 1 is not one of 0..0" <<<"$said" || { echo "replay of variant 1: $said"; bad=1; }
 # No case or no property is left.
