@@ -15,7 +15,7 @@ inline constexpr KnownFeatures kSelectedKnows = {
     "the oracle of listed blocks", ATTN_FEATURE_SELECTED | ATTN_FEATURE_F32 | ATTN_FEATURE_RAGGED |
                                        ATTN_FEATURE_INDEX32 | ATTN_FEATURE_WIDE};
 
-// The model of such a call. `problem` has ATTN_FEATURE_SELECTED.
+// The error model of a call over listed blocks. `problem` has ATTN_FEATURE_SELECTED.
 ErrorModel selected_error_model(const attn_problem& problem, const attn_plan& plan,
                                 const Calibration& calibration);
 

@@ -403,7 +403,7 @@ void add_sequence(CLI::App& app, Action& action) {
   add_footer(
       *command, "attnfuzz sequence cache splitk --cases 1000",
       {"all of them passed",
-       "one failed, or of a kernel or of one of its operations no call, or less than half of them, was judged",
+       "one failed, or too few calls of a kernel or of an operation were judged: none, or less than half of 20 or more",
        kBadUseStatus});
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };

@@ -89,24 +89,21 @@ void expect_takes_that_count(const Entry& entry) {
       (!names_in_call(entry, "Dv") && !says("equal_dims\\s*=\\s*false")) || says("equal_dims\\s*=\\s*true");
   if (one_dim && sets(entry.takes, "dim_v"))
     throw UserError(
-        "--takes 'dim_v = ...' is for a kernel whose V has a head dimension of its own, and here dim is of Q, "
-        "K and V: name "
-        "Dv in the call, or say --takes 'equal_dims = false'");
+        "--takes 'dim_v = ...' is for a kernel whose V has a head dimension of its own. Without Dv in the call, "
+        "dim is that of Q, K and V: name Dv in the call, or say --takes 'equal_dims = false'");
   const bool one_length =
       (names_in_call(entry, "S") && !names_in_call(entry, "S[qk]") && !says("equal_lengths\\s*=\\s*false")) ||
       says("equal_lengths\\s*=\\s*true");
   if (one_length && sets(entry.takes, "seq_k"))
     throw UserError(
-        "--takes 'seq_k = ...' is for a kernel that takes more or fewer keys than queries, and here seq is of "
-        "both: name Sq "
-        "and Sk in the call instead of S, or say --takes 'equal_lengths = false'");
+        "--takes 'seq_k = ...' is for a kernel that takes more or fewer keys than queries. S in the call is the "
+        "length of both: name Sq and Sk in the call instead of S, or say --takes 'equal_lengths = false'");
   if (sets(entry.takes, "align") && !names_in_call(entry, "(causal|window_left|window_right|slopes)") &&
       !sets(entry.takes, "(causal|window|slopes)"))
     throw UserError(
         "--takes 'align = ...' says where the diagonal of a causal mask, a window or slopes lies, and the call "
-        "names none of "
-        "them: name causal, window_left and window_right, or slopes in the call, or say --takes 'causal = "
-        "Causal::kOnly'");
+        "names none of them: name causal, window_left and window_right, or slopes in the call, or say "
+        "--takes 'causal = Causal::kOnly'");
 }
 
 // Throws UserError that names the part which the contract cannot express.

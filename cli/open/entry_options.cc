@@ -144,9 +144,8 @@ std::string ask(const std::string& source, Target& target, const TargetOptions& 
   const bool formats_said = sets(options.takes, "format") || (terms && terms->domain.dtypes != 0);
   if (declared.dtypes == 7 && tried.domain.dtypes == 0 && !formats_said)
     print(
-        "  its types do not say which format it reads, and it is checked in fp16, bf16 and fp32; if it reads "
-        "one: --takes "
-        "'format = Formats::kF16'\n");
+        "  its types do not say which format it reads, so it is checked in fp16, bf16 and fp32. If it reads only "
+        "one, say --takes 'format = Formats::kF16'\n");
   if (!tried.in_time) print("  the time for asking was spent: some sizes were not tried\n");
   return statements;
 }

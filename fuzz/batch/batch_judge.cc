@@ -77,8 +77,8 @@ std::string words(const BatchUse& use) {
   };
   text += "; of the time: made ready " + share(use.prepare_s) + ", planned " + share(use.plan_s) +
           ", on the device " + share(use.run_s) + " (mapping memory " + share(use.map_s) + ", copying calls " +
-          share(use.send_s) + ", launching " + share(use.launch_s) + ", waiting for its end " +
-          share(use.flight_s) + "), waiting for a turn " + share(use.wait_s) + " and for a worker of one's own " +
+          share(use.send_s) + ", launching " + share(use.launch_s) + ", waiting for the batch to end " +
+          share(use.flight_s) + "), waiting for the shared worker " + share(use.wait_s) + " and for a worker of one's own " +
           share(use.own_wait_s) + ", the ordinary way " + share(use.again_s);
   std::string by;
   for (const auto& [reason, s] : use.again_by)

@@ -34,8 +34,8 @@ inline constexpr uint32_t kMostCalls = 256;  // the most calls of a batch
 // The most bytes of a tensor or a workspace, without redzones.
 inline constexpr uint64_t kMostTensorBytes = uint64_t{256} << 20;
 inline constexpr uint32_t kMostLengths = 136, kMostPlanted = 96, kMostRepeats = 8;
-// A batch takes forward passes, merges and backward passes, and the first and the last also over listed blocks.
-// This is true for a tensor of the first two, and for the lists.
+// True if a forward pass or a merge has the tensor, or if it holds lists of blocks. All other tensors of a batch
+// belong to backward passes only.
 constexpr bool is_of_others(TensorId id) {
   return (spec_of(id).operations & (kOfForward | ATTN_FEATURE_MERGE | ATTN_FEATURE_SELECTED)) != 0;
 }

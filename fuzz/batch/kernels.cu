@@ -432,7 +432,7 @@ __global__ void __launch_bounds__(kThreads) judge_kernel(const __grid_constant__
   if (job == kLseJob) judge_lse(work);
 }
 
-// The jobs that a call has. Most calls have a third of all.
+// True if the call needs the job. Most calls need a third of the jobs.
 bool lays(const Call& call, const Work& work, unsigned job) {
   switch (job) {
     case kWorkspaceJob:

@@ -36,8 +36,8 @@ struct Work {
   Counts* counts;
 };
 
-// Writes the lists that work.lists points to, before lay_out(). A query that its packed entry does not have
-// gets none.
+// Writes the lists that work.lists points to, before lay_out(). A query after the end of its packed
+// entry gets no list.
 attn_status lay_lists(const Call& call, const Work& work, const attn_env* env);
 // Writes every byte of the slot's tensors and of its workspace (unless the workspace is kept), the oracle's own
 // inputs, and counts of 0. `call` is the host's copy of work.call.

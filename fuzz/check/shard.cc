@@ -148,8 +148,7 @@ Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target
   const auto draw = [&]() -> Drawn {
     if (options.path.empty())
       return {draw_in_epoch(config, target.info(), options.seed, index), property_of(index)};
-    // A path of one operation is none of another's. So a property whose calls do not take the path leaves its turn to
-    // the next.
+    // A path belongs to one operation. If a property's calls do not take it, the next property gets the turn.
     std::vector<const Property*> from_index;
     for (uint64_t n = 0; n < options.properties.size(); ++n) from_index.push_back(property_of(index + n));
     const Turn turn = target.turn();

@@ -1,4 +1,4 @@
-// The kernel fa1_backward_fused: its domain, its plan and its launches. kGroups: with the walk on wgmma.
+// The kernel fa1_backward_fused: its domain, its plan and its launches. If kGroups, it has the walk on wgmma, too.
 // README.md is the manual.
 #pragma once
 

@@ -82,7 +82,7 @@ def _worst(r, names, axes):
                 + (f" ({r['assumptions']})" if r["assumptions"] else ""))
         worst = max(worst, float(ratio.max()))
     rows, uninformative, unconstrained = r["rows"]
-    if 2 * (uninformative + unconstrained) > rows:  # as in weigh_rows() of properties/judge/trial.cc
+    if 2 * (uninformative + unconstrained) > rows:  # as in weigh_rows() of properties/judge/judge_case.cc
         # One text for all calls: by default Python prints it once for each line of the caller.
         warnings.warn("nearly any result would pass: most rows have scores too uncertain to judge, or may hold anything",
                       NotJudged, stacklevel=_outside())
@@ -137,7 +137,8 @@ def assert_within(out, lse, q, k, v, *, causal=False, align="top_left", scale=No
     """Raises AssertionError with the worst element if O or the LSE is out of its bound.
 
     Returns the largest error/bound otherwise. The arguments are those of oracle(). An LSE that is None is not judged; an O
-    that is None is a ValueError. If any result would pass in most rows, the warning attnfuzz.NotJudged says so.
+    that is None is a ValueError. If most rows would pass whatever they hold,
+    the call warns with attnfuzz.NotJudged.
     """
     _expect_result(out, "out")
     r = _evaluate(q, k, v, out, lse, causal=causal, align=align, scale=scale, softcap=softcap, window=window, bias=bias,

@@ -1,5 +1,5 @@
-// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a forward pass and a
-// backward pass, both also over listed blocks, and for a merge.
+// The oracle on a GPU: expected values and bounds in double, by kernels of its own, for a merge, and
+// for a forward or a backward pass over all keys or over listed blocks.
 //
 //   std::string why;
 //   if (auto oracle = open_cuda_oracle(&why)) reference = oracle->evaluate(...);   // fast_oracle.h

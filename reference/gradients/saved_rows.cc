@@ -52,7 +52,7 @@ void SavedRows::load(const Rows& dout, int64_t n, Taint q_taint, Block::Query* q
   if (has_dlse) taint = std::max(taint, load_dlse(query));
   if (!apart) query->sink_taint = taint;
   if (recomputed) load_errors(dout, n, query);
-  // An LSE without the sink may be unknown where the sink makes that with it certain. Only dLSE needs it.
+  // If a large sink makes the LSE with the sink certain, the LSE without it may be unknown. Only dLSE needs it.
   if (has_dlse && apart && query->pairs > 0) taint = std::max(taint, taint_of(query->lse_apart));
   query->row_taint = taint;
   query->taint = query->pairs == 0 ? kPure : std::max(taint, q_taint);

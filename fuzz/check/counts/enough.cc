@@ -5,7 +5,7 @@
 namespace attnfuzz {
 namespace {
 
-constexpr uint64_t kFewest = 20;  // of fewer, one that was judged is enough
+constexpr uint64_t kFewest = 20;  // with fewer cases or calls, one judged result is enough
 
 bool is_most(uint64_t unjudged, uint64_t all) { return all >= kFewest && 2 * unjudged > all; }
 

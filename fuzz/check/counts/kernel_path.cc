@@ -101,7 +101,7 @@ class PathSearch {
   PathSearch(const std::string& asked, int32_t variants, Target& target)
       : asked_(asked), variants_(variants), target_(target) {}
 
-  // The case in the first variant in which the property's call of it takes the path: the drawn variant, then the others.
+  // The case in a variant in which the property's call of it takes the path. The drawn variant is tried first.
   std::optional<Case> find(Case c, const Property& property) {
     const int32_t drawn = c.env.variant;
     if (takes(c, property)) return c;

@@ -40,8 +40,9 @@ struct Drawn {
 
 // Draws cases for (seed, index) until the call of a property takes the path, in the drawn variant or another.
 //   asked       the path
-//   properties  at least one; the first comes first. The others are tried once four cases took the path as they are,
-//               but never as the first property calls them: many properties make no packed call, for instance
+//   properties  at least one; the first comes first. The others are tried after four drawn cases that take
+//               the path by the property `reference`, but not by the first one. For instance, many properties make
+//               no packed call
 // Returns nothing if none of a thousand cases will do; `why` then has the paths that were met.
 std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
                                   const std::vector<const Property*>& properties, const std::string& asked, Target& target,

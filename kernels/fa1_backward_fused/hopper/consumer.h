@@ -13,9 +13,9 @@
 //     dQ = dA K of the step before            issued: 64 queries and 64 columns per consumer
 //
 // The two consumers exchange dA' through two slots and compute dQ one step late, so neither waits for the other
-// unless it is most of a step ahead. While one computes exponentials, the other's products run. Packed queries
-// are the exception: in each step whose tile passes the end of its entry, both consumers clear rows of Q and dO
-// and meet at a barrier (clear_queries).
+// unless it is most of a step ahead. While one computes exponentials, the other's products run. There are two
+// exceptions, in which both clear rows and meet at a barrier: each step whose tile passes the end of a packed
+// entry's queries (clear_queries), and once each item that passes the last key (clear_keys).
 //
 // The item lies in shared memory because the accumulators leave few registers. dQ has the registers of dP', as
 // the same variable: with two variables ptxas does not find enough registers.

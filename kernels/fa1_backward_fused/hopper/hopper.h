@@ -6,7 +6,7 @@
 
 namespace attn::backward {
 
-// True if this walk takes the problem; the walk on mma must take it. Q, K, V and dO must be tensors that the
+// True if this walk takes a problem that the walk on mma takes. Q, K, V and dO must be tensors that the
 // copy engine can load, with at least one row.
 bool groups_take(const Call& call);
 

@@ -3,7 +3,7 @@
 //   const ListOf list(selection, {selection.seed, b, g, i}, {.listed = 8, .blocks = 20, .own = 3});
 //   list.write(numbers);      // Problem::select() numbers of 32 or 64 bits; -1: none
 //
-// A list depends on nothing else, so that a device makes the lists of a host.
+// A list depends on these arguments only, so a device makes the same lists as a host.
 #pragma once
 
 #include <cstdint>
@@ -63,11 +63,11 @@ class BlockWalk {
   uint64_t first_ = 0, step_ = 1;
 };
 
-// The blocks that a list may name.
+// Counts of blocks for one list.
 struct ListBlocks {
-  int64_t listed;  // of the list
-  int64_t blocks;  // that the batch entry has room for
-  int64_t own;     // of the last key that the query may see by position; kNoBlock: there is none
+  int64_t listed;  // blocks in the list
+  int64_t blocks;  // blocks of the batch entry
+  int64_t own;     // the block of the last key that the query may see by position; kNoBlock: there is none
 };
 
 class ListOf {

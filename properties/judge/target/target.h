@@ -168,8 +168,8 @@ class Target {
   // in `env` itself and ignores those given.
   virtual RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors,
                        const attn_plan& plan, const attn_env& env, int stream) = 0;
-  // Tells a target with KernelInfo::cache, as JSON, to which sequence and step the next call belongs, or what
-  // happens to its sequences (properties/sequences/run/tell.h). It answers as run() does.
+  // Tells a target that keeps a cache (KernelInfo::cache), as JSON, to which step the next call belongs and which
+  // sequences of the cache it concerns, or what happens to these (properties/sequences/run/tell.h). It answers as run() does.
   virtual RunReply tell(const std::string& json) {
     (void)json;
     return {};

@@ -34,7 +34,7 @@ expect 0 "left out: .*head dimensions other than 8" --finite --entry 'attention_
 printf '#include "mine.cu"\nvoid any(const void* q, const void* k, const void* v, void* o, int B, int H, int S, int D) {
   attention_forward((float*)q, (float*)k, (float*)v, (float*)o, B, H, S, D);\n}\n' >any.cu
 of=any.cu
-expect 1 "its types do not say which format it reads, .*--takes 'format = Formats::kF16'" --finite --reduce-seconds 1 --entry 'any(q, k, v, o, B, H, S, D)'
+expect 1 "its types do not say which format it reads, .*say --takes 'format = Formats::kF16'" --finite --reduce-seconds 1 --entry 'any(q, k, v, o, B, H, S, D)'
 expect 0 "40 cases in" --finite --entry 'any(q, k, v, o, B, H, S, D)' --takes 'format = Formats::kF32'
 # Sinks, and slopes of each batch entry; without them a call has neither.
 of=sinks.cu

@@ -342,7 +342,7 @@ TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
                       "end 30 %)"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("waiting for a turn 20 % and for a worker of one's own 10 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("waiting for the shared worker 20 % and for a worker of one's own 10 %"), std::string::npos) << text;
   EXPECT_NE(text.find("the ordinary way 30 % (judged twice 20 %, large 10 %)"), std::string::npos) << text;
 }
 

@@ -11,8 +11,8 @@ namespace attnfuzz {
 namespace {
 
 // Computes gradients as the oracle does. From its second call on it rounds one output to the wrong side:
-// elements of 16 bits to the other neighbour, those of fp32 by 2^-13. Kernels that round dK of each head, or dS
-// of each pair, to fp16 do so where such a part is subnormal in one of two calls.
+// elements of 16 bits to the other neighbour, those of fp32 by 2^-13. This is how a kernel behaves
+// that rounds each head's dK, or each pair's dS, to fp16: in one of two calls the part is subnormal.
 class OneStep final : public OracleTarget {
  public:
   OneStep(TensorId moved, int32_t head_format)
