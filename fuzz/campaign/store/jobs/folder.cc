@@ -155,7 +155,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
-  session.jobs = options.jobs;
+  session.jobs = cpu_jobs(options, targets);
   session.gpus = options.gpus;
   session.machine = this_machine();
   if (header.sessions.empty()) {
