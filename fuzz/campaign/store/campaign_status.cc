@@ -137,13 +137,20 @@ void note_lost_shards(const std::string& dir, const Session& session, const std:
 
 }  // namespace
 
-std::vector<int> shards_of_jobs(const Session& session) {
+bool is_merged(const CampaignHeader& header) {
+  return header.command.size() > 1 && header.command[1] == "merge";
+}
+
+std::vector<int> shards_of_jobs(const CampaignHeader& header, const Session& session) {
+  if (!session.job_shards.empty()) return session.job_shards;
+  constexpr int kMost = 254;  // the most that a session may have; the header may be a stranger's
   // Older versions wrote a number of jobs also if no target was on the CPU. Then none of them existed.
   const bool gpu_only = !session.builds.empty() && std::ranges::all_of(session.builds, [](const auto& build) {
     return is_on_gpu(build.first);
   });
   std::vector<int> shards;
-  for (int n = 0; n < session.jobs && !gpu_only; ++n) shards.push_back(n);
+  if (gpu_only || is_merged(header)) return shards;
+  for (int n = 0; n < std::min(session.jobs, kMost); ++n) shards.push_back(n);
   return shards;
 }
 
@@ -153,7 +160,7 @@ std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader
   for (size_t n = 0; n < header.sessions.size(); ++n) {
     const Session& session = header.sessions[n];
     if (!has_ended(session)) continue;
-    note_lost_shards(dir, session, shards_of_jobs(session), lost);
+    note_lost_shards(dir, session, shards_of_jobs(header, session), lost);
     for (const auto& [target, build] : session.builds) {
       const bool there = std::ranges::any_of(seeded_bugs, [&](const SeededBugResult& result) {
         return result.session == static_cast<int>(n) && result.target == target;
@@ -169,7 +176,7 @@ std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader
 std::string idle_jobs(const CampaignHeader& header) {
   if (header.sessions.empty() || header.sessions.back().shards.empty()) return "";
   const Session& session = header.sessions.back();
-  const std::vector<int> shards = shards_of_jobs(session);
+  const std::vector<int> shards = shards_of_jobs(header, session);
   std::string jobs;
   for (size_t n = 0; n < shards.size(); ++n) {
     if (std::ranges::find(session.shards, shards[n]) == session.shards.end())

@@ -156,6 +156,7 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   session.started = utc_now();
   session.asked = options.seconds;
   session.jobs = cpu_jobs(options, targets);
+  for (int n = 0; n < session.jobs; ++n) session.job_shards.push_back(n);
   session.gpus = options.gpus;
   session.machine = this_machine();
   if (header.sessions.empty()) {
