@@ -44,7 +44,7 @@ std::string sequences_not_judged(const TargetStats& stats) {
     const std::string why = too_few_calls_judged(n, were, "the operation " + operation);
     if (!why.empty()) return "in sequences of calls, " + why + leave;
   }
-  const std::string why = too_few_calls_judged(asked, judged, "it");
+  const std::string why = too_few_calls_judged(asked, judged, "");
   return why.empty() ? "" : "in sequences of calls, " + why + leave;
 }
 
