@@ -76,9 +76,9 @@ Exit prune_corpus_of(CampaignArguments arguments) {
   }
   emit(
       "{} of {} cases kept in {}: they show {} of {} things and run in {:.1f} s\n"
-      "  left out: {} that fail, {} that cannot be judged, {} that take long\n",
+      "  left out: {} that fail, {} that cannot be judged, {} that every target refuses, {} that take long\n",
       pruned.kept.size(), pruned.entries, arguments.prune_to, pruned.kept_shown, pruned.shown, seconds,
-      pruned.failing, pruned.unjudged, pruned.slow);
+      pruned.failing, pruned.unjudged, pruned.refused, pruned.slow);
   return kPassed;
 }
 

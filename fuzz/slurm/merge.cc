@@ -75,6 +75,8 @@ class Merge {
     left_out.insert(left_out.end(), task.lost.begin(), task.lost.end());
     const std::map<int, int> shards = renumbered(task);
     for (Session session : task.header.sessions) {
+      session.job_shards = shards_of_jobs(task.header, session);
+      for (int& n : session.job_shards) n = shards.at(n);
       for (int& n : session.shards) n = shards.at(n);
       session.notes.insert(session.notes.begin(),
                            "in " + task.dir + ", seed " + std::to_string(task.header.seed));
@@ -118,6 +120,7 @@ class Merge {
     for (const int n : task.shards) numbers.emplace(n, 0);
     for (const Session& session : task.header.sessions) {
       for (const int n : session.shards) numbers.emplace(n, 0);
+      for (const int n : shards_of_jobs(task.header, session)) numbers.emplace(n, 0);
     }
     for (auto& [n, to] : numbers) to = shards_++;
     return numbers;
@@ -176,7 +179,7 @@ void refuse_others(const std::string& to) {
   bool merged = false;
   try {
     const auto header = read_header(to);
-    merged = header && header->command.size() > 1 && header->command[1] == "merge";
+    merged = header && is_merged(*header);
   } catch (const std::runtime_error&) {
   }
   if (!merged)

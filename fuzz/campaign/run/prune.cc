@@ -22,15 +22,19 @@ struct Entry {
   std::string id;
   std::vector<uint64_t> shows;
   double seconds = 0;
+  bool taken = false;  // some target ran it
 };
 
-// Runs the case, and adds what it shows.
+// Runs the case, and adds what it shows. A case that a replay on this target refuses shows nothing.
 Outcome add(size_t number, const CampaignTarget& target, ObservedTarget& worker, Entry& candidate) {
   Case c = candidate.c;
   c.build_kind = target.record.build_kind;
+  const Property& reference = *find_property("reference");
+  if (!other_operation(c, reference, worker).empty()) return Outcome::kRefused;
   worker.begin_case();
-  const Verdict verdict = judge(c, *find_property("reference"), worker, target.calibration);
-  if (verdict.outcome == Outcome::kFail || verdict.outcome == Outcome::kNotJudged) return verdict.outcome;
+  const Verdict verdict = judge(c, reference, worker, target.calibration);
+  if (verdict.outcome != Outcome::kPass) return verdict.outcome;
+  candidate.taken = true;
   candidate.seconds += verdict.lay_out_s + verdict.kernel_s + verdict.oracle_s + verdict.judge_s;
   const uint64_t base = static_cast<uint64_t>(number) << 40;
   for (uint16_t id : situations(c, verdict)) candidate.shows.push_back(base | id);
@@ -121,7 +125,9 @@ PruneResult prune(const std::string& dir, const std::vector<CampaignTarget>& tar
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (failing.contains(i) || unjudged.contains(i)) continue;
     all.insert(candidates[i].shows.begin(), candidates[i].shows.end());
-    if (candidates[i].seconds > kMostSeconds) {
+    if (!candidates[i].taken) {
+      ++result.refused;
+    } else if (candidates[i].seconds > kMostSeconds) {
       ++result.slow;
     } else {
       left.push_back(std::move(candidates[i]));

@@ -5,8 +5,9 @@
 //     write_file(to + "/" + kept.name + ".case.json", kept.text);
 //
 // Every entry is judged again on every target by the property `reference`. The greedy cover takes the case
-// that adds most for its cost, so that a replay stays short. Entries that fail, cannot be judged
-// on a target, or take long are left out: a replay of the others passes.
+// that adds most for its cost, so that a replay stays short. Entries that fail or cannot be judged on a target,
+// that every target refuses, or that take long are left out. A replay of the others passes on each target that
+// takes the case; on a target that refuses it, the replay does not pass.
 #pragma once
 
 #include <string>
@@ -26,7 +27,7 @@ struct Kept {
 
 struct PruneResult {
   std::vector<Kept> kept;
-  size_t entries = 0, failing = 0, unjudged = 0, slow = 0, shown = 0, kept_shown = 0;
+  size_t entries = 0, failing = 0, unjudged = 0, refused = 0, slow = 0, shown = 0, kept_shown = 0;
 };
 
 // Throws std::runtime_error if a target cannot be opened or there is no archive.

@@ -35,8 +35,7 @@ WorkerPool::WorkerPool(const CampaignOptions& options, const std::vector<Campaig
       gpus_(visible_gpus()),
       spent_(targets.size()),
       failed_starts_(targets.size()) {
-  if (std::ranges::any_of(targets, [](const CampaignTarget& t) { return !is_on_gpu(t); }))
-    add_places(options.jobs, 0);
+  add_places(cpu_jobs(options, targets), 0);
   if (std::ranges::any_of(targets, is_on_gpu)) add_places(options.gpus * options.gpu_jobs, options.gpus);
   if (static_cast<int>(seats_.size()) >= kMostJobs - 1) throw std::runtime_error("more than 254 jobs");
   for (const Seat& seat : seats_) {

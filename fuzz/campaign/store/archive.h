@@ -90,6 +90,7 @@ struct Session {
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
   std::vector<int> shards;  // those that had statistics at its end, with those of earlier sessions
+  std::vector<int> job_shards;  // the shard of each job on the CPU, which a merge renumbers (shards_of_jobs())
   std::vector<double>
       gpu_busy;  // share of the time in which a kernel ran, by GPU (gpu_sampler.h); empty: not known
   std::map<std::string, std::string> builds;  // target -> hash

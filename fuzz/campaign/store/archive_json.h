@@ -22,7 +22,8 @@ void fields(Is<Machine> auto& r, auto f) {
 void fields(Is<Session> auto& r, auto f) {
   f("started", r.started), f("from", r.from), f("asked", r.asked), f("seconds", r.seconds), f("ended", r.ended);
   f("jobs", r.jobs), f("gpus", r.gpus), f("builds", r.builds), f("notes", r.notes), f("machine", r.machine);
-  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards);
+  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards),
+      f.later("job_shards", r.job_shards);
 }
 
 void fields(Is<CampaignHeader> auto& r, auto f) {

@@ -61,4 +61,12 @@ struct CampaignOptions {
   std::string version;
 };
 
+// The number of processes on the CPU: none if no target is on the CPU.
+inline int cpu_jobs(const CampaignOptions& options, const std::vector<CampaignTarget>& targets) {
+  for (const CampaignTarget& target : targets) {
+    if (!is_on_gpu(target)) return options.jobs;
+  }
+  return 0;
+}
+
 }  // namespace attnfuzz

@@ -44,7 +44,7 @@ std::string sequences_not_judged(const TargetStats& stats) {
     const std::string why = too_few_calls_judged(n, were, "the operation " + operation);
     if (!why.empty()) return "in sequences of calls, " + why + leave;
   }
-  const std::string why = too_few_calls_judged(asked, judged, "it");
+  const std::string why = too_few_calls_judged(asked, judged, "");
   return why.empty() ? "" : "in sequences of calls, " + why + leave;
 }
 
@@ -107,9 +107,16 @@ std::vector<std::string> unlisted_findings(const std::string& dir, const Finding
 
 namespace {
 
+// A target's name is folder.backend.build_kind, and the folder may hold dots.
+bool is_on_gpu(const std::string& target) {
+  const size_t kind = target.rfind('.');
+  return kind != std::string::npos && std::string_view(target).substr(0, kind).ends_with(".cuda");
+}
+
 bool has_ended(const Session& session) { return !session.ended.empty() && session.ended != "killed"; }
 
-void note_lost_shards(const std::string& dir, const Session& session, std::vector<std::string>& lost) {
+void note_lost_shards(const std::string& dir, const Session& session, const std::vector<int>& of_jobs,
+                      std::vector<std::string>& lost) {
   const auto say = [&](const std::string& text) {
     if (std::ranges::find(lost, text) == lost.end()) lost.push_back(text);
   };
@@ -117,7 +124,7 @@ void note_lost_shards(const std::string& dir, const Session& session, std::vecto
     if (!has_stats(dir, n))
       say(shard_dir(dir, n) + "/stats.json is missing: what this job has judged is not known");
   }
-  for (int n = 0; n < session.jobs; ++n) {
+  for (const int n : of_jobs) {
     const std::string shard = shard_dir(dir, n);
     if (std::ranges::find(session.shards, n) != session.shards.end()) continue;
     if (!std::filesystem::exists(shard))
@@ -130,13 +137,30 @@ void note_lost_shards(const std::string& dir, const Session& session, std::vecto
 
 }  // namespace
 
+bool is_merged(const CampaignHeader& header) {
+  return header.command.size() > 1 && header.command[1] == "merge";
+}
+
+std::vector<int> shards_of_jobs(const CampaignHeader& header, const Session& session) {
+  if (!session.job_shards.empty()) return session.job_shards;
+  constexpr int kMost = 254;  // the most that a session may have; the header may be a stranger's
+  // Older versions wrote a number of jobs also if no target was on the CPU. Then none of them existed.
+  const bool gpu_only = !session.builds.empty() && std::ranges::all_of(session.builds, [](const auto& build) {
+    return is_on_gpu(build.first);
+  });
+  std::vector<int> shards;
+  if (gpu_only || is_merged(header)) return shards;
+  for (int n = 0; n < std::min(session.jobs, kMost); ++n) shards.push_back(n);
+  return shards;
+}
+
 std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader& header,
                                     const std::vector<SeededBugResult>& seeded_bugs) {
   std::vector<std::string> lost;
   for (size_t n = 0; n < header.sessions.size(); ++n) {
     const Session& session = header.sessions[n];
     if (!has_ended(session)) continue;
-    note_lost_shards(dir, session, lost);
+    note_lost_shards(dir, session, shards_of_jobs(header, session), lost);
     for (const auto& [target, build] : session.builds) {
       const bool there = std::ranges::any_of(seeded_bugs, [&](const SeededBugResult& result) {
         return result.session == static_cast<int>(n) && result.target == target;
@@ -152,12 +176,13 @@ std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader
 std::string idle_jobs(const CampaignHeader& header) {
   if (header.sessions.empty() || header.sessions.back().shards.empty()) return "";
   const Session& session = header.sessions.back();
+  const std::vector<int> shards = shards_of_jobs(header, session);
   std::string jobs;
-  for (int n = 0; n < session.jobs; ++n) {
-    if (std::ranges::find(session.shards, n) == session.shards.end())
+  for (size_t n = 0; n < shards.size(); ++n) {
+    if (std::ranges::find(session.shards, shards[n]) == session.shards.end())
       jobs += (jobs.empty() ? "" : ", ") + std::to_string(n);
   }
-  return jobs.empty() ? "" : "of " + std::to_string(session.jobs) + " jobs these began no case: " + jobs;
+  return jobs.empty() ? "" : "of " + std::to_string(shards.size()) + " jobs these began no case: " + jobs;
 }
 
 std::map<std::string, TargetStats> stats_of(const std::string& dir) {

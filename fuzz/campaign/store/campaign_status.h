@@ -36,9 +36,16 @@ std::vector<std::string> not_judged(const CampaignHeader& header,
 // failures wait to be reduced there may be some, because a finding's files are written first.
 std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings);
 
-// What the folder has lost, and what that means: the statistics of a shard that had some when a session ended,
-// the folder of a job of a session that ended, and the result of a seeded bug of such a session. A session that
-// was killed or still runs is not looked at.
+// True if the folder is the result of a merge.
+bool is_merged(const CampaignHeader& header);
+
+// The shard of each job on the CPU that a session of `header` had. Empty as well if an older version has merged
+// the folder: it did not keep these numbers.
+std::vector<int> shards_of_jobs(const CampaignHeader& header, const Session& session);
+
+// Names the files that the folder has lost, and says what each loss means: the statistics of a shard that had
+// some when a session ended, the folder of a job of a session that ended, and the result of a seeded bug of such
+// a session. A session that was killed or still runs is not looked at.
 std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader& header,
                                     const std::vector<SeededBugResult>& seeded_bugs);
 

@@ -24,9 +24,10 @@ std::string too_little_judged(const Statistics& stats, const std::string& name) 
 }
 
 std::string too_few_calls_judged(uint64_t asked, uint64_t judged, const std::string& name) {
-  if (judged == 0) return "nothing was judged of " + name;
+  const std::string of = name.empty() ? "" : " of " + name;
+  if (judged == 0) return "nothing was judged" + of;
   if (!is_most(asked - judged, asked)) return "";
-  return "most calls of " + name + " were not judged: " + std::to_string(judged) + " of " +
+  return "most calls" + of + " were not judged: " + std::to_string(judged) + " of " +
          std::to_string(asked) + " were";
 }
 

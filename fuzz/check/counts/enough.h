@@ -19,7 +19,7 @@ namespace attnfuzz {
 std::string too_little_judged(const Statistics& stats, const std::string& name);
 
 // The same rule for the calls of sequences: "nothing was judged of NAME", or "most calls of NAME were not
-// judged: 3 of 200 were". `asked`: calls that the kernel was asked to make.
+// judged: 3 of 200 were". An empty `name` leaves out "of NAME". `asked`: calls that the kernel was asked to make.
 std::string too_few_calls_judged(uint64_t asked, uint64_t judged, const std::string& name);
 
 }  // namespace attnfuzz

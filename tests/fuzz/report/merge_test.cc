@@ -83,11 +83,43 @@ TEST_F(Merge, NamesWhatATaskHasLost) {
   EXPECT_NE(s.left_out[2].find("shards/1/stats.json is missing"), std::string::npos);
   EXPECT_NE(s.left_out[3].find("no result of seeded-bug.cpu.msan in session 2"), std::string::npos);
   const CampaignHeader merged = *read_header(at("merged"));
-  EXPECT_EQ(merged.sessions[3].shards, (std::vector<int>{2, 3, 4})) << "a has the shards 0 and 1";
+  EXPECT_EQ(merged.sessions[3].shards, (std::vector<int>{3, 4, 5})) << "a has the shards 0 to 2";
   const std::vector<std::string> lost = lost_parts(at("merged"), merged, read_seeded_bugs(at("merged")));
-  ASSERT_EQ(lost.size(), 3u) << "the merged folder says so as well";
+  ASSERT_EQ(lost.size(), 4u) << "the merged folder says so as well";
   EXPECT_NE(lost[0].find("shards/0/stats.json is missing"), std::string::npos);
-  EXPECT_NE(lost[1].find("shards/3/stats.json is missing"), std::string::npos);
+  EXPECT_NE(lost[1].find("shards/2 is missing"), std::string::npos);
+  EXPECT_NE(lost[2].find("shards/4/stats.json is missing"), std::string::npos);
+}
+
+// The second campaign's jobs 0 to 2 have the shards 3 to 5 in the merged folder.
+TEST_F(Merge, KnowsTheJobsOfEachSession) {
+  const auto lost = [&] {
+    return lost_parts(at("merged"), *read_header(at("merged")), read_seeded_bugs(at("merged")));
+  };
+  CampaignHeader header = *read_header(at("b"));
+  header.sessions[1].shards = {0, 1, 2};
+  write_header(at("b"), header);
+  merge({"a", "b"});
+  EXPECT_EQ(idle_jobs(*read_header(at("merged"))), "");
+  EXPECT_TRUE(lost().empty());
+
+  header.sessions[1].shards = {0, 2};
+  write_header(at("b"), header);
+  merge({"a", "b"});
+  EXPECT_EQ(idle_jobs(*read_header(at("merged"))), "of 3 jobs these began no case: 1");
+  std::filesystem::rename(at("merged"), at("once"));
+  merge({"a", "once"});
+  CampaignHeader merged = *read_header(at("merged"));
+  EXPECT_EQ(idle_jobs(merged), "of 3 jobs these began no case: 1");
+  EXPECT_TRUE(lost().empty());
+  std::filesystem::remove_all(shard_dir(at("merged"), 7));
+  ASSERT_EQ(lost().size(), 1u) << "the folder of that job";
+  EXPECT_NE(lost()[0].find("shards/7 is missing"), std::string::npos);
+
+  for (Session& session : merged.sessions) session.job_shards.clear();
+  write_header(at("merged"), merged);
+  EXPECT_EQ(idle_jobs(merged), "") << "an older version did not note the jobs of a merged session";
+  EXPECT_TRUE(lost().empty());
 }
 
 TEST(IdleJobs, AreNamed) {

@@ -155,7 +155,8 @@ CampaignHeader begin_session(const CampaignOptions& options, const std::vector<C
   Session session;
   session.started = utc_now();
   session.asked = options.seconds;
-  session.jobs = options.jobs;
+  session.jobs = cpu_jobs(options, targets);
+  for (int n = 0; n < session.jobs; ++n) session.job_shards.push_back(n);
   session.gpus = options.gpus;
   session.machine = this_machine();
   if (header.sessions.empty()) {

@@ -471,7 +471,7 @@ TEST(SequencesOfTarget, MustHaveBeenJudged) {
   of.sequences.judged["append"] = 11;
   EXPECT_EQ(why(), "");
   of.sequences.asked["copy_pages"] = 19;
-  EXPECT_THAT(why(), HasSubstr("most calls of it were not judged: 12 of 39 were"));
+  EXPECT_THAT(why(), HasSubstr("in sequences of calls, most calls were not judged: 12 of 39 were"));
   of.sequences = {};
   header.targets[0].sequences = false;
   EXPECT_EQ(why(), "");
