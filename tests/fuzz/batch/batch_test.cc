@@ -338,8 +338,8 @@ TEST(BatchUse, SaysWhatTheOrdinaryWayTook) {
   use.map_s = 0.5, use.send_s = 0.2, use.launch_s = 0.1, use.flight_s = 3;
   use.again_by = {{BatchUse::kTwice, 2}, {"large", 0.95}, {"rare", 0.05}};
   const std::string text = words(use);
-  EXPECT_NE(text.find("on the device 40 % (mapping memory 5 %, copying calls 2 %, launching 1 %, waiting for its "
-                      "end 30 %)"),
+  EXPECT_NE(text.find("on the device 40 % (mapping memory 5 %, copying calls 2 %, launching 1 %, waiting for "
+                      "the batch to end 30 %)"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("waiting for the shared worker 20 % and for a worker of one's own 10 %"), std::string::npos) << text;
