@@ -252,8 +252,8 @@ struct Result {
   attn_plan plan;    // of plan()
   Counts counts;     // of run()
   double launch_s;   // of run(): the CPU's time to launch the call
-  // Of run(), for the whole batch, in its first result: the CPU's time to map memory, to copy the calls to the device,
-  // and to wait for them once all are launched.
+  // The first result has the seconds that run() took for the whole batch: to map memory, to copy the calls to the
+  // device, and to wait for them once all are launched.
   double map_s, send_s, flight_s;
 };
 

@@ -70,7 +70,7 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
   return fill_bits(fill, dtype, b, h, s, d, dim);
 }
 
-// What the values of one row of Q, K or V share.
+// All values of one row of Q, K or V share these numbers.
 struct RowValues {
   uint32_t b, h, row;  // the row's batch entry, head, and place in that entry
   int64_t from_b, from_h, from_s;  // the place in the fill

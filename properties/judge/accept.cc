@@ -1,4 +1,4 @@
-// What a kernel answers to plan() and run(), and the faults that it left in memory, as a verdict.
+// Makes a verdict of what a kernel answers to plan() and run(), and of the faults that it left in memory.
 #include <array>
 #include <cstdio>
 #include <limits>

@@ -1,4 +1,4 @@
-// What a backward pass reads of a row beside q and dO: the LSE and O that its forward pass saved, and dLSE.
+// Loads what a backward pass reads of a row beside q and dO: the LSE and O that its forward pass saved, and dLSE.
 //
 //   const SavedRows saved(problem, host, plan, calibration, exact, model, sequences);
 //   saved.load(block.dout, n, taint_of_q, &block.queries[n]);

@@ -368,8 +368,8 @@ ATTN_BOTH inline double lone_sink_bound(const ErrorNumbers& model, double s) {
   return 6 * kU * std::abs(s) + model.eps_log + 2 * model.eps_exp + 4 * kU;
 }
 
-// What B_lam of an LSE without the sink s grows by, if the maximum may include the sink (scores.h). `n`: the
-// most keys.
+// Returns by how much B_lam of an LSE without the sink s grows, if the maximum may include the sink (scores.h).
+// `n`: the most keys.
 ATTN_BOTH inline double sink_in_maximum(const ErrorNumbers& model, double lam, double s, double n) {
   const double above = s - lam, far = above + std::log(n);
   if (!(far > 0)) return 0;

@@ -150,8 +150,8 @@ struct Takes {
   // The kernel's products are tensor-core products of Q, K, P and V in TF32, rounded to nearest.
   bool in_tf32 = false;
 
-  // What a declaration must be, for the adapter's static_asserts: a statement that would be ignored is an
-  // error.
+  // The adapter's static_asserts ask these questions of a declaration, because a statement that would be ignored
+  // is an error.
   constexpr bool has_tile() const { return tile >= 1; }
   constexpr bool has_alignment() const { return std::has_single_bit(align_bytes); }
   constexpr bool uses_dim_v() const { return !equal_dims || dim_v == Sizes{}; }

@@ -61,8 +61,8 @@ class GroupConsumer {
   using Group = typename Tiles::Group;
   using Fragments = uint32_t[4][4];
 
-  // Where a walk is: the positions of this step and of the step before, and the sums that dQ in registers
-  // belongs to; nullptr if there is no such dQ.
+  // Says where a walk is: it holds the positions of this step and of the step before, and the sums to which dQ in
+  // registers is added; nullptr if there is no such dQ.
   struct Walk {
     Cursor at, before;
     float* sums;
@@ -222,7 +222,7 @@ class GroupConsumer {
     for (int c = 0; c < 8; ++c) add_fragment(sums + c * 128, dq[c]);
   }
 
-  // Where the warp's dQ of the step at `at` is added up.
+  // Returns the sums to which the warp adds its dQ of the step at `at`.
   __device__ __forceinline__ float* sums_of(const GroupItem& item, const Cursor& at) const {
     const int64_t head = item.b * p_.of.forward.heads_q + at.head;
     const int row = 16 * (warp_id() % 4) + (kGroups == 1 ? 0 : 64 * number_);
