@@ -62,4 +62,7 @@ expect spill 0 ''
 expect spill 1 'spill.cu.*not as fast' -Xptxas=-v
 grep -q 'bytes spill stores' spill.log || { echo "spill.cu: no number of bytes"; wrong=1; }
 expect serial 1 'C75' -Xptxas=-v
+# A launcher that is not there is named.
+"$cmake" -P "$check" -- no-such-launcher "$nvcc" -c clean.cu -o clean.o >absent.log 2>&1 && { echo 'absent launcher: passed'; wrong=1; }
+grep -q 'no-such-launcher' absent.log || { echo 'absent launcher: not named:'; cat absent.log; wrong=1; }
 exit $wrong
