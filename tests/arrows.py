@@ -123,7 +123,7 @@ LEAVES = {
     "properties/sequences": ["cli/commands/sequence.cc", "cli/open/case_file.cc", "fuzz/campaign/run/explore_sequences.cc",
                              "fuzz/campaign/run/explore_sequences.h", "fuzz/campaign/triage/recheck.cc",
                              "fuzz/campaign/triage/sequence_crash.cc", "fuzz/campaign/triage/sequence_crash.h",
-                             "fuzz/campaign/triage/sequence_files.cc", "fuzz/campaign/triage/sequence_files.h",
+                             "fuzz/campaign/triage/files/sequence_files.cc", "fuzz/campaign/triage/files/sequence_files.h",
                              "fuzz/campaign/triage/sequences_explained.cc", "fuzz/campaign/triage/sequences_explained.h",
                              "fuzz/report/read.cc", "fuzz/targets/calls.cc", "fuzz/targets/files.cc"],
     "properties/train_step": ["cli/commands/train_step.cc", "cli/print/trained.h"],

@@ -7,7 +7,7 @@
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "fuzz/campaign/store/warnings.h"
-#include "fuzz/campaign/triage/sequence_files.h"
+#include "fuzz/campaign/triage/files/sequence_files.h"
 
 namespace attnfuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "fuzz/campaign/store/archive_json.h"
-#include "fuzz/campaign/triage/sequence_files.h"
+#include "fuzz/campaign/triage/files/sequence_files.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"
 

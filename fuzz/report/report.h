@@ -25,7 +25,7 @@
 #include "fuzz/campaign/store/campaign_status.h"
 #include "fuzz/campaign/store/coverage_file.h"
 #include "fuzz/campaign/store/warnings.h"
-#include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/campaign/triage/files/case_picture.h"
 #include "properties/reduce/reproducer.h"
 
 namespace attnfuzz::report {

@@ -18,7 +18,7 @@
 #include "cli/print/summary.h"
 #include "cli/print/tables.h"
 #include "cli/print/verdict.h"
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/files/issue_text.h"
 #include "fuzz/report/report.h"
 #include "properties/case/words.h"
 #include "properties/data/fills.h"

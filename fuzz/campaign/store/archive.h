@@ -5,7 +5,7 @@
 //                                 campaign.json, so if only campaign.json is there, findings.json was lost
 //   canary.json                   vector<SeededBugResult>: found or not, by session
 //   findings/NAME.attn.json, .md  reproducer and issue text of each finding; NAME.picture.json: the
-//                                 picture of its error (triage/case_picture.h); NAME.trace.jsonl if it fails
+//                                 picture of its error (triage/files/case_picture.h); NAME.trace.jsonl if it fails
 //                                 only after the cases before it
 //   findings/NAME.calls.json, .md a failing sequence of calls (docs/sequences.md) and its issue text
 //   never_again/NAME.*            the same, for failures that no later run showed

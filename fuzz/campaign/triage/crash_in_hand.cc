@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "fuzz/campaign/store/finding_list.h"
-#include "fuzz/campaign/triage/finding_files.h"
+#include "fuzz/campaign/triage/files/finding_files.h"
 
 namespace attnfuzz {
 namespace {

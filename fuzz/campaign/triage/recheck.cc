@@ -7,7 +7,7 @@
 #include "base/processes.h"
 #include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/triage/sequence_crash.h"
-#include "fuzz/campaign/triage/sequence_files.h"
+#include "fuzz/campaign/triage/files/sequence_files.h"
 #include "properties/memory/layout.h"
 #include "properties/sequences/run/relations.h"
 #include "properties/sequences/session/codec.h"

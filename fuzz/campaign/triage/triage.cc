@@ -7,7 +7,7 @@
 #include "fuzz/campaign/store/jobs/session_clock.h"
 #include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
-#include "fuzz/campaign/triage/finding_files.h"
+#include "fuzz/campaign/triage/files/finding_files.h"
 #include "fuzz/campaign/triage/known_findings.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequence_crash.h"

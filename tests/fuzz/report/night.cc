@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "fuzz/campaign/store/lines.h"
-#include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/campaign/triage/files/case_picture.h"
 #include "fuzz/check/counts/records.h"
 #include "properties/case/codec/codec.h"
 #include "properties/case/words.h"

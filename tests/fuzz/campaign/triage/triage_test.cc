@@ -11,7 +11,7 @@
 #include "fuzz/campaign/store/jobs/folder.h"
 #include "fuzz/campaign/store/ledger.h"
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/files/issue_text.h"
 #include "fuzz/campaign/triage/run_again.h"
 #include "tests/properties/support/fake_target.h"
 

@@ -1,11 +1,11 @@
-#include "fuzz/campaign/triage/sequence_files.h"
+#include "fuzz/campaign/triage/files/sequence_files.h"
 
 #include <limits>
 
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/printable.h"
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/files/issue_text.h"
 #include "properties/case/words.h"
 #include "properties/sequences/run/relations.h"
 #include "properties/sequences/session/story.h"

@@ -1,7 +1,7 @@
 // Runs a finding's case once more, for its picture.
 #include <algorithm>
 
-#include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/campaign/triage/files/case_picture.h"
 #include "properties/case/words.h"
 #include "properties/explain/trace.h"
 #include "properties/judge/property.h"

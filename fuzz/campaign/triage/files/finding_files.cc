@@ -1,8 +1,8 @@
-#include "fuzz/campaign/triage/finding_files.h"
+#include "fuzz/campaign/triage/files/finding_files.h"
 
 #include <filesystem>
 
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/files/issue_text.h"
 #include "base/files.h"
 
 namespace attnfuzz {

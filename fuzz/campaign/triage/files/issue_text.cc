@@ -1,4 +1,4 @@
-#include "fuzz/campaign/triage/issue_text.h"
+#include "fuzz/campaign/triage/files/issue_text.h"
 
 #include "base/printable.h"
 #include "properties/case/words.h"

@@ -1,4 +1,4 @@
-#include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/campaign/triage/files/case_picture.h"
 
 #include <algorithm>
 #include <cmath>

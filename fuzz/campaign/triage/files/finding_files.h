@@ -8,7 +8,7 @@
 #include <string>
 
 #include "fuzz/campaign/store/archive.h"
-#include "fuzz/campaign/triage/case_picture.h"
+#include "fuzz/campaign/triage/files/case_picture.h"
 #include "properties/reduce/reproducer.h"
 
 namespace attnfuzz {
