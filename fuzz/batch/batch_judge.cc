@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "fuzz/batch/background.h"
-#include "fuzz/batch/device.h"
+#include "fuzz/batch/device/device.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
-#include "fuzz/batch/readback.h"
+#include "fuzz/batch/device/readback.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/stopwatch.h"
 #include "properties/judge/trial.h"

@@ -43,7 +43,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "fuzz/batch/own_workers.h"
 #include "properties/judge/property.h"
 #include "properties/judge/target/target.h"

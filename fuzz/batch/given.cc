@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "fuzz/batch/readback.h"
+#include "fuzz/batch/device/readback.h"
 #include "reference/cuda/rows.h"
 
 namespace attnfuzz::batch {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "properties/judge/trial.h"
 
 namespace attnfuzz::batch {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "reference/model/assumption.h"
 #include "reference/model/calibration.h"
 

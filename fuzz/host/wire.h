@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "kernels/attention.h"
 #include "kernels/executor/threads/progress.h"
 #include "properties/judge/target/target.h"

@@ -38,7 +38,7 @@ PROGRAM = r"""
 #include <cstdio>
 #include <cstring>
 #include <variant>
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "fuzz/host/wire.h"
 #include "properties/case/codec/codec.h"
 #include "properties/memory/layout.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "fuzz/batch/device.h"
+#include "fuzz/batch/device/device.h"
 #include "kernels/attention.h"
 #include "properties/judge/target/target.h"
 #include "properties/memory/arena.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "fuzz/batch/device.h"
+#include "fuzz/batch/device/device.h"
 
 namespace attnfuzz::worker {
 

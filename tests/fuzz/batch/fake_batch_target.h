@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "fuzz/batch/batch_judge.h"
-#include "fuzz/batch/device.h"
+#include "fuzz/batch/device/device.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {

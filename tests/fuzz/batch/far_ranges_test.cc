@@ -1,4 +1,4 @@
-#include "fuzz/batch/far_ranges.h"
+#include "fuzz/batch/device/far_ranges.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "fuzz/batch/schedule.h"
+#include "fuzz/batch/device/schedule.h"
 
 #include <gtest/gtest.h>
 

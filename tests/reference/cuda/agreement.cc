@@ -23,7 +23,7 @@
 #include "fuzz/batch/batch_judge.h"
 #include "fuzz/batch/given.h"
 #include "fuzz/batch/prepare.h"
-#include "fuzz/batch/readback.h"
+#include "fuzz/batch/device/readback.h"
 #include "fuzz/check/check.h"
 #include "fuzz/host/kernel_registry.h"
 #include "properties/judge/execution.h"

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "fuzz/batch/gradients.h"
+#include "fuzz/batch/device/gradients.h"
 
 namespace attnfuzz::batch {
 

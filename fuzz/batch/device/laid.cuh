@@ -1,7 +1,7 @@
 // Computes the elements of an input on a device, one at a time. The values are those that inputs.h writes on the host.
 #pragma once
 
-#include "fuzz/batch/kernels.h"
+#include "fuzz/batch/device/kernels.h"
 #include "properties/case/places/list_values.h"
 #include "properties/data/fill_values.h"
 #include "properties/data/fill_values32.h"

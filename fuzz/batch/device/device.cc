@@ -1,4 +1,4 @@
-#include "fuzz/batch/device.h"
+#include "fuzz/batch/device/device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/batch/far_ranges.h"
-#include "fuzz/batch/laid_pages.h"
-#include "fuzz/batch/oracle_memory.h"
-#include "fuzz/batch/readback.h"
-#include "fuzz/batch/schedule.h"
+#include "fuzz/batch/device/far_ranges.h"
+#include "fuzz/batch/device/laid_pages.h"
+#include "fuzz/batch/device/oracle_memory.h"
+#include "fuzz/batch/device/readback.h"
+#include "fuzz/batch/device/schedule.h"
 
 namespace attnfuzz::batch {
 namespace {

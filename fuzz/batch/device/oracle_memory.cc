@@ -1,8 +1,8 @@
-#include "fuzz/batch/oracle_memory.h"
+#include "fuzz/batch/device/oracle_memory.h"
 
 #include <algorithm>
 
-#include "fuzz/batch/readback.h"
+#include "fuzz/batch/device/readback.h"
 
 namespace attnfuzz::batch {
 namespace {

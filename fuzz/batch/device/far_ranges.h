@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 
 namespace attnfuzz::batch {
 

@@ -1,4 +1,4 @@
-#include "fuzz/batch/laid_pages.h"
+#include "fuzz/batch/device/laid_pages.h"
 
 #include <algorithm>
 

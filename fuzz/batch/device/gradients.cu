@@ -2,8 +2,8 @@
 // writes.
 #include <cuda_runtime.h>
 
-#include "fuzz/batch/gradients.h"
-#include "fuzz/batch/units.cuh"
+#include "fuzz/batch/device/gradients.h"
+#include "fuzz/batch/device/units.cuh"
 #include "kernels/primitives/launch.h"
 
 namespace attnfuzz::batch {

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "fuzz/batch/kernels.h"
-#include "fuzz/batch/laid.cuh"
+#include "fuzz/batch/device/kernels.h"
+#include "fuzz/batch/device/laid.cuh"
 #include "reference/cuda/block.cuh"
 
 namespace attnfuzz::batch {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 
 namespace attnfuzz::batch {
 

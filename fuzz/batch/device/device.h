@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 
 namespace attnfuzz::batch {
 

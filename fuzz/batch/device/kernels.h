@@ -9,7 +9,7 @@
 // All on env->stream, asynchronous on a GPU.
 #pragma once
 
-#include "fuzz/batch/call.h"
+#include "fuzz/batch/device/call.h"
 #include "reference/cuda/merge.h"
 #include "reference/cuda/rows.h"
 

@@ -2,8 +2,8 @@
 // same keys.
 #include <cuda_runtime.h>
 
-#include "fuzz/batch/kernels.h"
-#include "fuzz/batch/units.cuh"
+#include "fuzz/batch/device/kernels.h"
+#include "fuzz/batch/device/units.cuh"
 #include "kernels/primitives/launch.h"
 
 namespace attnfuzz::batch {

@@ -9,7 +9,7 @@
 // properties/operations/backward). All on env->stream, asynchronous on a GPU.
 #pragma once
 
-#include "fuzz/batch/kernels.h"
+#include "fuzz/batch/device/kernels.h"
 #include "reference/cuda/gradients.h"
 
 namespace attnfuzz::batch {
