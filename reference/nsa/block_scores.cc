@@ -274,6 +274,11 @@ Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors&
 }
 
 std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list) {
+  return objection_to_choice(due, row, list, {});
+}
+
+std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list,
+                                std::span<const double> slack) {
   const Expected& scores = due[TensorId::kBlockScores];
   const auto at = [&](int64_t j) { return static_cast<size_t>(row * scores.columns + j); };
   const int64_t candidates = due.candidates[static_cast<size_t>(row)];
@@ -295,8 +300,11 @@ std::string objection_to_choice(const Reference& due, int64_t row, std::span<con
     return "names " + std::to_string(count) + of_candidates + ", must name " + std::to_string(wanted);
   if (wanted == candidates) return "";
   int64_t least = -1, most = -1;  // the chosen block that may score least, the other block that may score most
-  const auto high = [&](int64_t j) { return scores.value[at(j)] + scores.bound[at(j)]; };
-  const auto low = [&](int64_t j) { return scores.value[at(j)] - scores.bound[at(j)]; };
+  const auto bound = [&](int64_t j) {
+    return scores.bound[at(j)] + (slack.empty() ? 0 : slack[static_cast<size_t>(j)]);
+  };
+  const auto high = [&](int64_t j) { return scores.value[at(j)] + bound(j); };
+  const auto low = [&](int64_t j) { return scores.value[at(j)] - bound(j); };
   for (int64_t j = 0; j < candidates; ++j) {
     const bool forced = j < due.always_first || j >= candidates - due.always_last,
                taken = place[static_cast<size_t>(j)] >= 0;

@@ -68,5 +68,8 @@ Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors&
 
 // Why a list is not an admissible choice of row (b, g, i), in a sentence without a subject; empty if it is.
 std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list);
+// The same for a list that was chosen by other scores: those of block j may be slack[j] further from due's. If empty, 0.
+std::string objection_to_choice(const Reference& due, int64_t row, std::span<const int64_t> list,
+                                std::span<const double> slack);
 
 }  // namespace attnfuzz

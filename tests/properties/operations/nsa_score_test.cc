@@ -183,6 +183,42 @@ TEST(ScoreRelations, APackedDecodeOfItsOwnIsFound) {
   EXPECT_NE(v.message.find("alone"), std::string::npos) << v.message;
 }
 
+// Decodes with P in fp16, and takes blocks that tie within the rounding of P in the order of their numbers.
+class RoundsInDecode : public OracleTarget {
+ public:
+  RoundsInDecode() : OracleTarget(ignores_keys, kScoring) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = OracleTarget::plan(p, t, env);
+    if (p.seq_q == 1) reply.plan.p_format = ATTN_FORMAT_F16;
+    return reply;
+  }
+
+ private:
+  static void ignores_keys(attn_problem& p, attn_tensors& t) {
+    static const std::vector<uint16_t> zeros(4096);
+    if (p.seq_q == 1) t.k.data = const_cast<uint16_t*>(zeros.data());
+  }
+};
+
+// The block of the planted keys scores 2^-12 more than the others. Prefill sees that, and decode need not.
+TEST(ScoreRelations, ADecodeThatRoundsMoreMayChooseOtherwise) {
+  Case c = scoring();
+  c.q = c.k = {.kind = FillKind::kZero};
+  c.problem.selection.first = c.problem.selection.last = 0, c.problem.selection.select = 1;
+  c.problem.causal = false, c.problem.scale = 1;
+  for (int64_t h = 0; h < 4; ++h)
+    for (int64_t i = 0; i < 40; ++i) c.planted.push_back({kQ, 0, h, i, 0, 0x3c00});  // 1
+  for (int64_t g = 0; g < 2; ++g)
+    for (int64_t j = 8; j < 12; ++j) c.planted.push_back({kK, 0, g, j, 0, 0x0c00});  // 2^-12
+  tidy(c);
+  ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c);
+  RoundsInDecode target;
+  for (const char* name : {"reference", "score_decode"}) {
+    const Verdict v = judge(c, *find_property(name), target, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << name << ": " << v.message;
+  }
+}
+
 TEST(ScoreRelations, HeadsThatAreLeftOutAreFound) {
   OracleTarget target([](attn_problem& p, attn_tensors&) { p.scale *= p.heads_q == 8 ? 2.0f : 1.0f; },
                       kScoring);

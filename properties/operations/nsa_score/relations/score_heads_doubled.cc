@@ -17,7 +17,7 @@ void check_score_heads_doubled(Trial& trial) {
   if (!run) return;
   for (int64_t row = 0; row < base->reference.rows; ++row) {
     if (!trial.same_within(*base, row, *run, row, kWhat, 2)) return;
-    if (!is_admissible(trial, *run, row, *base, row, kWhat)) return;
+    if (!is_admissible(trial, *run, row, *base, row, kWhat, 2)) return;
   }
 }
 

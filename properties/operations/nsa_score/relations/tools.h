@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "properties/judge/judge.h"
 #include "properties/operations/forward/relations/tools.h"
@@ -22,14 +23,20 @@ inline std::span<const int64_t> list_of(const Run& run, int64_t row) {
   return std::span(run.calls[0].integers(TensorId::kChosen)).subspan(static_cast<size_t>(row) * n, n);
 }
 
-// The list of row_b in `b` must be admissible by the reference of row_a in `a`. Rows without a bound pass.
+// The list of row_b in `b` must be admissible by the reference of row_a in `a`, within both bounds, because the two
+// plans may round differently. Scores in `a` are `scale` times those in `b`. Rows without a bound pass.
 inline bool is_admissible(Trial& trial, const Run& a, int64_t row_a, const Run& b, int64_t row_b,
-                          std::string_view what) {
+                          std::string_view what, double scale = 1) {
   const auto bounded = [](const Run& run, int64_t row) {
     return run.reference.state[static_cast<size_t>(row)] == RowState::kBounded;
   };
   if (!bounded(a, row_a) || !bounded(b, row_b)) return true;
-  const std::string why = objection_to_choice(a.reference, row_a, list_of(b, row_b));
+  const Expected& scores = b.reference[TensorId::kBlockScores];
+  const auto columns = static_cast<size_t>(scores.columns), first = static_cast<size_t>(row_b) * columns;
+  std::vector<double> slack(scores.bound.begin() + static_cast<ptrdiff_t>(first),
+                            scores.bound.begin() + static_cast<ptrdiff_t>(first + columns));
+  for (double& each : slack) each *= scale;
+  const std::string why = objection_to_choice(a.reference, row_a, list_of(b, row_b), slack);
   if (why.empty()) return true;
   const Where where = where_is(TensorId::kChosen, b.c.problem, b.plan, row_b, 0);
   trial.fail(Kind::kRelation, std::string(what) + ": the row of " + name_of(where) + " " + why);
