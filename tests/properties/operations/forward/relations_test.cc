@@ -158,6 +158,23 @@ TEST(Kv8As16, FindsAScaleOfAnotherKey) {
   EXPECT_EQ(judge(c, *find_property("kv8_as_16"), wrong, documented()).outcome, Outcome::kFail);
 }
 
+// A kernel for D = 128 alone is judged: the relation has fewer keys, and the same columns.
+TEST(Kv8As16, KeepsTheHeadDimensions) {
+  constexpr uint64_t kNarrow = OracleTarget::kForward | ATTN_FEATURE_KV8;
+  Case c;
+  Problem& p = c.problem;
+  p.batch = 2, p.heads_q = p.heads_kv = 4, p.seq_q = 3, p.seq_k = 200, p.dim_qk = p.dim_v = 128;
+  c.q = c.k = c.v = {.kind = FillKind::kGaussian, .seed = 1};
+  tidy(c);
+  OracleTarget target(nullptr, kNarrow);
+  std::string why;
+  ASSERT_TRUE(adapted(c, *find_property("kv8_as_16"), target, &why)) << why;
+  EXPECT_EQ(illegal(c), std::nullopt);
+  EXPECT_EQ(p.dim_qk, 128);
+  EXPECT_EQ(p.dim_v, 128);
+  EXPECT_EQ(p.seq_k, 72) << "more than a tile of keys, and a ragged end as before";
+}
+
 TEST(KeyBlocks, RelationsHoldForARightKernelAndFindOneThatSeesABlockEarly) {
   constexpr uint64_t kBlocks = OracleTarget::kForward | ATTN_FEATURE_KEY_STEP;
   OracleTarget right(nullptr, kBlocks),

@@ -7,7 +7,7 @@
 namespace attnfuzz::relations {
 namespace {
 
-constexpr int64_t kMostValues = 8192;  // each is planted
+constexpr int64_t kMostValues = 20480;  // each is planted
 
 int64_t values_of(const Problem& p) { return p.batch * p.heads_kv * p.seq_k * (p.dim_qk + p.dim_v); }
 
@@ -16,6 +16,24 @@ void keep_small(Fill& fill) {
   if (fill.kind == FillKind::kHuge || fill.kind == FillKind::kSubnormal || fill.kind == FillKind::kPosition)
     fill = {.kind = FillKind::kGaussian, .seed = fill.seed};
   fill.exponent = std::clamp(fill.exponent, -2, 2);
+}
+
+// Makes K and V small enough to plant each value. Head dimensions stay, because many kernels take only some, and so
+// does the number of keys modulo 64.
+void make_few(Problem& p) {
+  constexpr int64_t kFewKeys = 66;  // more than one tile of most kernels
+  if (values_of(p) <= kMostValues) return;
+  p.batch = 1;
+  if (p.key_lengths) p.key_lengths->resize(1);
+  const auto most_keys = [&] { return kMostValues / (p.heads_kv * (p.dim_qk + p.dim_v)); };
+  for (const int64_t heads : {2, 1}) {
+    if (p.heads_kv > heads && most_keys() < std::min(p.seq_k, kFewKeys))
+      p.heads_q = p.heads_q / p.heads_kv * heads, p.heads_kv = heads;
+  }
+  const bool equal = p.seq_q == p.seq_k;
+  while (p.seq_k > most_keys() && p.seq_k > 64) p.seq_k -= 64;
+  p.seq_k = std::min(p.seq_k, most_keys());
+  if (equal) p.seq_q = p.seq_k;
 }
 
 bool adapt_kv8_as_16(Case& c, const KernelInfo&, std::string* why) {
@@ -32,20 +50,7 @@ bool adapt_kv8_as_16(Case& c, const KernelInfo&, std::string* why) {
   drop_planted(c, TensorId::kV);
   keep_small(c.k), keep_small(c.v);
   c.once.k = c.once.v = {};
-  while (values_of(p) > kMostValues) {
-    if (p.batch > 1) {
-      p.batch = 1;
-      if (p.key_lengths) p.key_lengths->resize(1);
-    } else if (p.seq_k > 130) {
-      p.seq_k = 130;
-    } else if (p.heads_kv > 2) {
-      p.heads_q = p.heads_q / p.heads_kv * 2, p.heads_kv = 2;
-    } else if (p.dim_qk > 16 || p.dim_v > 16) {
-      p.dim_qk = p.dim_v = 16;
-    } else {
-      break;
-    }
-  }
+  make_few(p);
   fit_memory(c);
   return true;
 }
