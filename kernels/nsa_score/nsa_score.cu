@@ -63,7 +63,8 @@ struct Score {
   static attn_status run(const Call& call, const attn_plan&) {
     const attn_problem& p = call.problem;
     const int64_t grid = grid_of(p);
-    if (grid == 0 || rows_of_queries(p).count == 0) return ATTN_OK;
+    // Without query heads no output is required, so its pointer may be null.
+    if (grid == 0 || rows_of_queries(p).count == 0 || p.heads_q == 0) return ATTN_OK;
     const auto kernel = p.dtype == ATTN_F32   ? score_kernel<float>
                         : p.dtype == ATTN_F16 ? score_kernel<F16>
                                               : score_kernel<BF16>;

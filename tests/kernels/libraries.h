@@ -34,6 +34,7 @@ inline KernelAt kernel_at_of(const std::string& name) {
   static const KernelAt splitkh = load("ATTNFUZZ_SPLITKH_LIBRARY", SPLITKH_LIBRARY);
   static const KernelAt nsa_backward = load("ATTNFUZZ_NSA_BACKWARD_LIBRARY", NSA_BACKWARD_LIBRARY);
   static const KernelAt nsabh = load("ATTNFUZZ_NSABH_LIBRARY", NSABH_LIBRARY);  // with its variant wgmma (tests/bugs)
+  static const KernelAt nsa_score = load("ATTNFUZZ_NSA_SCORE_LIBRARY", NSA_SCORE_LIBRARY);
   static const KernelAt fa1a = load("ATTNFUZZ_FA1A_LIBRARY", FA1A_LIBRARY);  // only fa1's mma path
   return name == "fa1"            ? fa1
          : name == "fa1h"         ? fa1h
@@ -41,6 +42,7 @@ inline KernelAt kernel_at_of(const std::string& name) {
          : name == "splitkh"      ? splitkh
          : name == "nsa_backward" ? nsa_backward
          : name == "nsabh"        ? nsabh
+         : name == "nsa_score"    ? nsa_score
                                   : splitk;
 }
 
