@@ -10,9 +10,9 @@ namespace {
 
 constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The percentages of cases that get 8 bits, for a kernel that knows them. In batches, 16 % of cases without pages and
-// 45 % of those in pages have 8 bits: caches of 8 bits mostly lie in pages, and most properties make pages dense. Where
-// 8 bits are judged one by one: 6 % of 16 %.
+// The percentages of cases that get 8 bits, for a kernel that knows them: 16 % of cases without pages and 45 % of those
+// in pages, because caches of 8 bits mostly lie in pages, and most properties make pages dense. A check in batches
+// judges 8 bits one by one, outside of them, and draws 6 % of these shares.
 constexpr int64_t kKv8Percent = 16, kKv8PercentInPages = 45, kKv8PercentIfSlow = 6;
 // A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
