@@ -40,7 +40,7 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
   if (speaks_of != nullptr) {
     const bool shaped = &operation_of(c.problem.features) != speaks_of;
     make_call(*speaks_of, c, target.info().features);
-    if (shaped && declared) order_within(*declared, c);
+    if (shaped && declared) shaped_within(*declared, c);
     if (const Operation& asked = operation_of(c.problem.features); &asked != speaks_of) {
       *why = std::string("the property speaks of the operation ") + speaks_of->name + ", the case asks for " +
              asked.name;

@@ -72,7 +72,7 @@ Case moved_inside(Case c, const attn_domain& domain, const Refused& refused) {
 Case as_operation(Case c, const attnfuzz_cases& cases, const attn_domain& domain) {
   if (cases.operation->shape == nullptr) return c;
   make_call(*cases.operation, c, cases.config.features);
-  order_within(domain, c);
+  shaped_within(domain, c);
   lay_within(domain, c);
   if (const auto why = illegal(c)) throw std::runtime_error("no such case of the operation: " + *why);
   return c;

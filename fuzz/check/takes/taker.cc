@@ -27,7 +27,10 @@ std::optional<std::string> Taker::refusal(const Case& c) {
   for (const Operation* operation : operations) {
     Case call = c;
     make_call(*operation, call, features);
-    if (operation_of(c.problem.features).feature != operation->feature) order_shaped(c, call);
+    if (operation_of(c.problem.features).feature != operation->feature) {
+      shaped_as(c, call);
+      if (target_.domain()) shaped_within(*target_.domain(), call);
+    }
     if (illegal(call)) continue;  // its tensors may be too large: this operation is not asked about
     if (auto why = refusal_of_call(call)) return why;
   }

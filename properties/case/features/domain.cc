@@ -192,6 +192,26 @@ namespace {
 // True if Operation::shape() decides whether the case is causal.
 bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.problem.chooses(); }
 
+// Moves the heads of a choice by given scores, or of a compression, and the rows of a compression into the domain.
+void place_rows(const attn_domain& domain, Case& c) {
+  Problem& p = c.problem;
+  const int64_t heads = p.heads_q, rows = p.seq_q;
+  if (!holds(domain.heads_q, heads)) p.heads_q = p.heads_kv = nearest(domain.heads_q, heads);
+  if (p.compresses()) {
+    if (domain.equal_lengths) p.seq_q = p.seq_k;
+    if (!holds(domain.seq_q, p.seq_q)) p.seq_q = nearest(domain.seq_q, p.seq_q);
+  }
+  if (p.heads_q == heads && p.seq_q == rows) return;
+  if (p.packed_q) {
+    for (int64_t& length : p.packed_q->lengths) length = std::min(length, p.seq_q);
+  }
+  tidy(c);
+  for (const TensorSpec& spec : kTensors) {
+    if (spec.strided()) drop_misfits(c, {spec.id});
+  }
+  lay_within(domain, c);
+}
+
 // Moves the number of compressed keys and the scale into the domain: the shape of scores of blocks draws both anew.
 void place_scores(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
@@ -208,17 +228,20 @@ void place_scores(const attn_domain& domain, Case& c) {
 
 }  // namespace
 
-void order_within(const attn_domain& domain, Case& c) {
+void shaped_within(const attn_domain& domain, Case& c) {
+  const Problem& p = c.problem;
+  if (p.compresses() || (p.chooses() && !p.scores_blocks())) place_rows(domain, c);
   if (!is_ordered_by_shape(c)) return;
-  if (c.problem.scores_blocks()) place_scores(domain, c);
+  if (p.scores_blocks()) place_scores(domain, c);
   place_order(domain, c.problem);
   tidy(c);
 }
 
-void order_shaped(const Case& drawn, Case& c) {
+void shaped_as(const Case& drawn, Case& c) {
   if (!is_ordered_by_shape(c)) return;
   c.problem.causal = drawn.problem.causal;
   c.problem.align = drawn.problem.align;
+  if (c.problem.scores_blocks()) c.problem.scale = drawn.problem.scale;
   tidy(c);
 }
 

@@ -24,13 +24,13 @@ void fit(const attn_domain& domain, Case& c);
 // fit() for sizes only.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
-// For operations that list or choose blocks, Operation::shape() makes many calls causal whose drawn cases were
-// not. order_within() moves causality and alignment of such a call back into the domain. For scores of blocks,
-// it also moves the number of keys and the scale, which shape() draws anew. order_shaped() takes causality and
-// alignment from the drawn case; a probe of a kernel's limits needs this. Calls of other operations stay as they
-// are.
-void order_within(const attn_domain& domain, Case& c);
-void order_shaped(const Case& drawn, Case& c);
+// Operation::shape() draws some fields anew. For operations that list or choose blocks these are causality and
+// alignment; for scores of blocks, also the number of keys and the scale; for a compression, the number of rows.
+// Choices and compressions have one number of heads, that of the drawn KV heads. shaped_within() moves these
+// fields back into the domain. shaped_as() takes causality, alignment and the scale from the drawn case; a probe of a
+// kernel's limits needs this. Calls of other operations stay as they are.
+void shaped_within(const attn_domain& domain, Case& c);
+void shaped_as(const Case& drawn, Case& c);
 
 // Like fit(), but draws a size that is outside from the domain (size_set.h). A size that only misses a
 // multiple goes to the next one. Equal lengths, and equal head dimensions, stay equal if the domain allows

@@ -108,6 +108,44 @@ TEST(Limits, EveryOperationOfAKernelIsAsked) {
       << in_words(refused);
 }
 
+// Scores of blocks and a compression, each at one size. They refuse every other scale and number of heads.
+class OneSizeTarget : public FakeTarget {
+ public:
+  explicit OneSizeTarget(uint64_t operation) : operation_(operation) {
+    take_features(operation | ATTN_FEATURE_NO_FORWARD);
+  }
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
+    PlanReply reply;
+    const auto refuse = [&](const char* why) { reply.status = ATTN_UNSUPPORTED, reply.reason = why; };
+    if ((p.features & kOperations) != operation_) refuse("another operation");
+    if (p.heads_q != 8) refuse("heads");
+    if (operation_ == ATTN_FEATURE_NSA_SCORE && p.scale != 1 / std::sqrt(static_cast<float>(p.dim_qk))) refuse("scale");
+    if (operation_ == ATTN_FEATURE_NSA_COMPRESS && p.seq_q != 16) refuse("rows");
+    reply.plan.size = sizeof reply.plan;
+    reply.plan.tile_q = reply.plan.tile_k = 16;
+    reply.plan.num_splits = reply.plan.split_tiles = reply.plan.workspace_align = 1;
+    return reply;
+  }
+
+ private:
+  uint64_t operation_;
+};
+
+TEST(Limits, WhatAnOperationDrawsAnewStaysInTheDomain) {
+  for (const uint64_t operation : {ATTN_FEATURE_NSA_SCORE, ATTN_FEATURE_NSA_COMPRESS}) {
+    OneSizeTarget target(operation);
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.heads_q = {.count = 1, .list = {8}}, domain.usual_scale = 1;
+    if (operation == ATTN_FEATURE_NSA_COMPRESS) domain.seq_q = {.count = 1, .list = {16}};
+    target.terms = domain;
+    GeneratorConfig config;
+    config.domain = domain;
+    const Taken taken = problems_taken(target, config, 200);
+    EXPECT_EQ(taken.taken, taken.of) << (taken.reasons.empty() ? "" : taken.reasons.begin()->first);
+  }
+}
+
 // A kernel with common limits: lengths in whole tiles, a template for each head dimension.
 class LimitedTarget : public FakeTarget {
  public:

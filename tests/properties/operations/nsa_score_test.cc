@@ -68,11 +68,30 @@ TEST(ScoreShape, CallsStayInTheDomain) {
   for (uint64_t index = 0; index < 300; ++index) {
     Case c = draw(config, 5, index);
     make_call(operation_of(ATTN_FEATURE_NSA_SCORE), c, kScoring);
-    order_within(domain, c);
+    shaped_within(domain, c);
     const Problem& p = c.problem;
     ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
     EXPECT_TRUE(p.seq_k >= 32 && p.seq_k % 16 == 0 && p.seq_k == p.seq_q) << encode(c);
     EXPECT_TRUE(p.causal && p.scale == 1 / std::sqrt(static_cast<float>(p.dim_qk))) << encode(c);
+  }
+}
+
+// Fields that other operations of native sparse attention draw anew stay in the domain, too.
+TEST(ChoiceAndCompression, CallsStayInTheDomain) {
+  GeneratorConfig config;
+  config.features = ATTN_FEATURE_RAGGED;
+  attn_domain& domain = config.domain.emplace();
+  domain.size = sizeof(attn_domain);
+  domain.heads_q = {.count = 1, .list = {8}}, domain.seq_q = {.count = 1, .list = {16}};
+  for (const uint64_t operation : {ATTN_FEATURE_NSA_SELECT, ATTN_FEATURE_NSA_COMPRESS}) {
+    for (uint64_t index = 0; index < 300; ++index) {
+      Case c = draw(config, 5, index);
+      make_call(operation_of(operation), c, operation | ATTN_FEATURE_NO_FORWARD | ATTN_FEATURE_RAGGED);
+      shaped_within(domain, c);
+      const Problem& p = c.problem;
+      ASSERT_EQ(illegal(c), std::nullopt) << *illegal(c) << "\n" << encode(c);
+      EXPECT_TRUE(p.heads_q == 8 && p.heads_kv == 8 && p.seq_q == 16) << encode(c);
+    }
   }
 }
 

@@ -74,17 +74,17 @@ TEST(SelectedShape, StaysWithinADomain) {
       make_call(operation_of(operation), c, operation);
       causal += c.problem.causal;
       Case as_drawn = c;
-      order_shaped(drawn, as_drawn);
+      shaped_as(drawn, as_drawn);
       EXPECT_EQ(as_drawn.problem.causal, drawn.problem.causal) << index;
       attn_domain domain = {};
       domain.size = sizeof domain;
       domain.causal = 1;
       Case never = c;
-      order_within(domain, never);
+      shaped_within(domain, never);
       EXPECT_FALSE(never.problem.causal) << index;
       domain.causal = 2, domain.align = 1 + ATTN_TOP_LEFT;
       Case always = c;
-      order_within(domain, always);
+      shaped_within(domain, always);
       EXPECT_TRUE(always.problem.causal) << index;
       if (always.problem.seq_q == always.problem.seq_k && !always.problem.key_lengths) continue;
       ++unlike;
@@ -97,7 +97,7 @@ TEST(SelectedShape, StaysWithinADomain) {
   Case forward, same;
   attn_domain domain = {};
   domain.causal = 2;
-  order_within(domain, forward);
+  shaped_within(domain, forward);
   EXPECT_EQ(forward, same) << "it was drawn within its domain, or outside on purpose";
 }
 
