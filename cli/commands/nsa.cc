@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <map>
 
 #include "base/printable.h"
@@ -24,7 +26,23 @@ struct NsaArguments : FilingOptions {
   std::vector<std::string> kernels;
   uint64_t cases = 20, seed = 1;
   int64_t tokens = 100;
+  std::optional<Blocks> blocks;
 };
+
+// Reads "16,32,64".
+Blocks read_blocks(const std::string& text) {
+  constexpr int64_t kMost = 512;
+  Blocks blocks = {};
+  int used = 0;
+  const int read = std::sscanf(text.c_str(), "%" SCNd64 ",%" SCNd64 ",%" SCNd64 "%n", &blocks.step,
+                               &blocks.length, &blocks.chosen, &used);
+  const auto fits = [](int64_t n) { return n >= 1 && n <= kMost; };
+  const bool whole = read == 3 && static_cast<size_t>(used) == text.size();
+  if (!whole || !fits(blocks.step) || !fits(blocks.length) || !fits(blocks.chosen))
+    throw CLI::ValidationError(
+        "--blocks", fmt::format("{} is not STEP,LENGTH,CHOSEN: three numbers from 1 to {}", text, kMost));
+  return blocks;
+}
 
 class NsaCheck {
  public:
@@ -37,7 +55,8 @@ class NsaCheck {
     for (uint64_t n = 0; n < arguments_.cases && !interrupts_.came(); ++n) {
       line_.show(fmt::format("nsa: {} of {} cases", n, arguments_.cases));
       const uint64_t seed = arguments_.seed + n;
-      const Sizes sizes = draw_sizes(seed, arguments_.tokens);
+      Sizes sizes = draw_sizes(seed, arguments_.tokens, arguments_.blocks);
+      fit_domains(kernels_, &sizes);
       const Judged one = judge_chain(sizes, draw_inputs(sizes, seed), kernels_);
       add(one);
       if (!one.failed()) continue;
@@ -203,6 +222,12 @@ void add_nsa(CLI::App& app, Action& action) {
   command->add_option("--tokens", arguments->tokens, "the most tokens of a case")
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--blocks", [arguments](const std::string& text) { arguments->blocks = nsa::read_blocks(text); },
+          "keys from one compressed block to the next, keys of such a block, and keys of a chosen block "
+          "(drawn)")
+      ->type_name("STEP,LENGTH,CHOSEN");
   command->add_option("--seed", arguments->seed, "seed of the first case; each further case has the next seed")
       ->check(CLI::Range(uint64_t{0}, kMostCounted))
       ->capture_default_str();

@@ -1,6 +1,7 @@
 #include "properties/nsa/chain.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -254,6 +255,28 @@ const char* name_of(Stage stage) { return kOfStages[static_cast<size_t>(stage)].
 const char* name_of(PassKind kind) {
   return kind == PassKind::kPrefill ? "prefill" : kind == PassKind::kDecode ? "decode" : "packed prefill";
 }
+void fit_domains(const Kernels& kernels, Sizes* sizes) {
+  uint32_t formats = 1u << ATTN_F16 | 1u << ATTN_BF16;
+  for (int round = 0; round < 2; ++round) {  // a later kernel may move what an earlier one needs
+    for (size_t n = 0; n < kStages; ++n) {
+      const auto stage = static_cast<Stage>(n);
+      const Target* target = kernels[n].target;
+      // The format of a choice is no format of Q, K and V.
+      if (target == nullptr || !target->domain() || stage == Stage::kChoose) continue;
+      const attn_domain& domain = *target->domain();
+      if (const uint32_t common = domain.dtypes == 0 ? formats : formats & domain.dtypes; common != 0)
+        formats = common;
+      Problem p;
+      p.heads_q = sizes->heads_q, p.heads_kv = sizes->heads_kv, p.dim_qk = p.dim_v = sizes->dim;
+      fit_sizes(domain, p);
+      sizes->dim = p.dim_qk;
+      const bool attends = stage != Stage::kCompress && stage != Stage::kCombine;
+      if (attends) sizes->heads_q = p.heads_q, sizes->heads_kv = p.heads_kv;
+    }
+  }
+  if ((formats >> sizes->dtype & 1) == 0) sizes->dtype = std::countr_zero(formats);
+}
+
 std::string takes_no_packed(const Kernels& kernels) {
   for (size_t n = 0; n < kStages; ++n) {
     const auto stage = static_cast<Stage>(n);

@@ -30,7 +30,7 @@ enum class Stage : uint8_t { kCompress, kCompressed, kScore, kChoose, kListed, k
 inline constexpr size_t kStages = 7;
 // A kernel that scores also chooses: one of these two runs.
 inline constexpr std::pair<size_t, size_t> kEither = {static_cast<size_t>(Stage::kScore),
-                                                    static_cast<size_t>(Stage::kChoose)};
+                                                      static_cast<size_t>(Stage::kChoose)};
 const char* name_of(Stage stage);
 // True if a kernel with these features (attn_kernel.features) does the stage.
 bool does(uint64_t features, Stage stage);
@@ -43,6 +43,10 @@ struct StageKernel {
 using Kernels = std::array<StageKernel, kStages>;
 // The stage that makes the lists: kScore if it has a kernel, else kChoose.
 Stage choosing(const Kernels& kernels);
+
+// Moves format, heads and columns into the domains of the kernels. If no sizes lie in all domains, some kernel
+// will refuse them.
+void fit_domains(const Kernels& kernels, Sizes* sizes);
 
 // The kind of a pass says how the tokens become batch entries.
 enum class PassKind : uint8_t {

@@ -55,11 +55,8 @@ std::vector<float> gaussian(SplitMix64& random, int32_t dtype, int64_t count) {
 
 }  // namespace
 
-Sizes draw_sizes(uint64_t seed, int64_t most_tokens) {
+Sizes draw_sizes(uint64_t seed, int64_t most_tokens, std::optional<Blocks> given) {
   SplitMix64 random{hash64(seed) ^ 0x5a1};
-  struct Blocks {
-    int64_t step, length, chosen;
-  };
   constexpr Blocks kBlocks[] = {{4, 8, 8}, {4, 8, 16}, {2, 4, 8}, {16, 32, 64}, {8, 8, 8},
                                 {1, 1, 1}, {1, 4, 4},  {3, 5, 7}, {5, 3, 10},   {8, 16, 32}};
   Sizes s;
@@ -67,7 +64,7 @@ Sizes draw_sizes(uint64_t seed, int64_t most_tokens) {
   s.heads_kv = 1 + random.below(2);
   s.heads_q = s.heads_kv * pick(random, {1, 2, 4});
   s.dim = pick(random, {16, 32, 64, 24});
-  const Blocks blocks = kBlocks[random.below(std::size(kBlocks))];
+  const Blocks drawn = kBlocks[random.below(std::size(kBlocks))], blocks = given.value_or(drawn);
   s.key_step = blocks.step, s.block_length = blocks.length, s.block = blocks.chosen;
   s.select_first = random.below(2), s.select_last = random.below(3);
   s.select = std::max<int64_t>(s.select_first + s.select_last + random.below(4), 1);

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/attention.h"
 
 namespace attnfuzz::nsa {
+
+// Blocks of keys: the distance and the length of compressed blocks, and the length of chosen ones.
+struct Blocks {
+  int64_t step, length, chosen;
+};
 
 // Tokens, heads and columns, and the blocks of the three branches. Fields that are passed to a kernel have the
 // names of kernels/attention.h.
@@ -32,8 +38,8 @@ struct Sizes {
 };
 
 // Sizes at and beside the borders of the blocks, with at most `most_tokens` tokens. Half of them have packed
-// sequences.
-Sizes draw_sizes(uint64_t seed, int64_t most_tokens);
+// sequences. Blocks are drawn unless they are given.
+Sizes draw_sizes(uint64_t seed, int64_t most_tokens, std::optional<Blocks> given = {});
 
 // "S = 33, H = 4/2, D = 32, f16, compressed blocks of 8 keys 4 apart,
 //  3 chosen blocks of 8 keys (1 first, 1 last), window 16; packed as 5, 0, 28"

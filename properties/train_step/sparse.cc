@@ -57,8 +57,7 @@ class SparseTraining {
         sizes_(sizes_of(setup, batch)),
         lengths_({batch.length}),
         calls_(batch),
-        model_(setup.model.with(lengths_),
-               hash64(batch.seed ^ static_cast<uint64_t>(2 * batch.length))) {}
+        model_(setup.model.with(lengths_), hash64(batch.seed ^ static_cast<uint64_t>(2 * batch.length))) {}
 
   Trained run() {
     return calls_.run(model_, [this] { step(); });
@@ -137,8 +136,9 @@ class SparseTraining {
       return Stage::kChoose;
     }
     if (calls_.go_on())
-      make(Stage::kScore,
-           {{kQ, q}, {kK, k_cmp}, {kSavedLse, lse_for(made_[attended], case_of(scores), *kernels_[scores].target)}});
+      make(Stage::kScore, {{kQ, q},
+                           {kK, k_cmp},
+                           {kSavedLse, lse_for(made_[attended], case_of(scores), *kernels_[scores].target)}});
     return Stage::kScore;
   }
 
@@ -202,6 +202,25 @@ class SparseTraining {
   std::array<std::vector<GivenInput>, kSparsePasses> inputs_;
 };
 
+// The setups that are tried, the smallest first. Kernels for tensor cores often take only groups of 16 query
+// heads, and the blocks of the last setups are those of the paper on native sparse attention.
+std::vector<SparseSetup> sparse_setups(Gates gates) {
+  std::vector<SparseSetup> all;
+  for (const nsa::Blocks blocks : {nsa::Blocks{8, 16, 16}, nsa::Blocks{16, 32, 64}}) {
+    for (const auto& [heads_q, heads_kv] : {std::pair<int64_t, int64_t>{2, 1}, {2, 2}, {16, 1}}) {
+      for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
+        for (const int64_t dim : {16, 32, 64, 128}) {
+          SparseSetup& setup = all.emplace_back();
+          setup.blocks = blocks;
+          setup.model.dtype = dtype, setup.model.dim = dim, setup.model.gates = gates;
+          setup.model.heads_q = heads_q, setup.model.heads_kv = heads_kv;
+        }
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string name_of_pass(size_t pass) {
@@ -221,9 +240,9 @@ nsa::Sizes sizes_of(const SparseSetup& setup, const Batch& batch) {
           .heads_kv = setup.model.heads_kv,
           .dim = setup.model.dim,
           .tokens = batch.length,
-          .key_step = 8,
-          .block_length = 16,
-          .block = 16,
+          .key_step = setup.blocks.step,
+          .block_length = setup.blocks.length,
+          .block = setup.blocks.chosen,
           .select = 4,
           .select_first = 1,
           .select_last = 2,
@@ -232,21 +251,14 @@ nsa::Sizes sizes_of(const SparseSetup& setup, const Batch& batch) {
 
 SparseChoice choose_sparse_setup(std::span<const Batch> batches, Gates gates, const SparseKernels& kernels) {
   Reasons reasons;
-  for (const int32_t dtype : {ATTN_F16, ATTN_BF16}) {
-    for (const int64_t dim : {16, 32, 64, 128}) {
-      for (const int64_t heads_kv : {1, 2}) {
-        SparseSetup setup;
-        setup.model.dtype = dtype, setup.model.dim = dim, setup.model.heads_kv = heads_kv,
-        setup.model.gates = gates;
-        std::string first;
-        for (const Batch& batch : batches) {
-          const std::string why = refused_by(batch, setup, kernels);
-          if (why.empty()) return {setup, ""};
-          if (first.empty()) first = why;
-        }
-        reasons.add(first);
-      }
+  for (const SparseSetup& setup : sparse_setups(gates)) {
+    std::string first;
+    for (const Batch& batch : batches) {
+      const std::string why = refused_by(batch, setup, kernels);
+      if (why.empty()) return {setup, ""};
+      if (first.empty()) first = why;
     }
+    reasons.add(first);
   }
   return {std::nullopt, reasons.text()};
 }

@@ -41,6 +41,7 @@ using SparseKernels = std::array<StepKernel, kSparsePasses>;
 struct SparseSetup {
   ModelShape model = {.lengths = {}, .branches = kSparseBranches};
   double rate = 4;
+  nsa::Blocks blocks = {.step = 8, .length = 16, .chosen = 16};
 };
 // The sizes of attention in a step of this batch.
 nsa::Sizes sizes_of(const SparseSetup& setup, const Batch& batch);

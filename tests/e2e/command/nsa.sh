@@ -51,6 +51,10 @@ found_in "$broken_score" 'prefill, scores and choice of blocks by nsa_score' "$@
 found_in "$broken_packed" 'packed prefill, attention over listed blocks by nsa' "$@"
 says ', window [0-9]+; packed as [0-9]+, '
 
+# Blocks that the user gives.
+ends 1 "$broken" "$@" --cases 5 --tokens 80 --blocks 16,32,64
+says ', compressed blocks of 32 keys 16 apart, [0-9]+ chosen blocks of 64 keys '
+
 # A kernel that refuses some cases: they are counted, and under --untrusted the run does not pass.
 ends 0 "$fakes:up_to_40" "$@" --cases 6 --tokens 60
 says ': [1-5] cases from end to end, .*: passed'
@@ -83,6 +87,7 @@ refused 'not in range' --cases 0
 refused 'not in range' --tokens 0
 refused 'not in range' --tokens 513
 refused 'not in range' --seed -1
+for blocks in 16,32 16,32,64,1 0,32,64 16,32,513 a,b,c ''; do refused 'is not STEP,LENGTH,CHOSEN' --blocks "$blocks"; done
 refused 'not in range' --reduce-seconds -1
 refused 'not in range' --watchdog 0
 refused "there is no back end 'quantum'" --backend quantum

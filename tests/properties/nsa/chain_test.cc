@@ -56,6 +56,33 @@ TEST(NsaChain, ARightKernelPassesAtManySizes) {
   }
 }
 
+// Kernels for tensor cores often take only groups of 16 heads, and one head dimension.
+TEST(NsaChain, SizesLieInTheDomainsOfTheKernels) {
+  OracleTarget listed(nullptr, kAll), any(nullptr, kAll);
+  attn_domain& domain = listed.terms.emplace();
+  domain = {};
+  domain.size = sizeof domain;
+  domain.dtypes = 1u << ATTN_BF16;
+  domain.group = {.multiple = 16}, domain.dim_qk = domain.dim_v = {.count = 1, .list = {128}};
+  Kernels kernels = kernels_of(any);
+  kernels[static_cast<size_t>(Stage::kListed)].target = &listed;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Sizes drawn = draw_sizes(seed, 40, Blocks{.step = 16, .length = 32, .chosen = 64});
+    EXPECT_EQ(drawn.key_step, 16);
+    EXPECT_EQ(drawn.block_length, 32);
+    EXPECT_EQ(drawn.block, 64);
+    Sizes s = drawn;
+    fit_domains(kernels, &s);
+    EXPECT_EQ(s.heads_q / s.heads_kv % 16, 0) << describe(s);
+    EXPECT_EQ(s.dim, 128);
+    EXPECT_EQ(s.dtype, ATTN_BF16);
+    EXPECT_EQ(s.tokens, drawn.tokens);
+    s = drawn;
+    fit_domains(kernels_of(any), &s);
+    EXPECT_EQ(describe(s), describe(drawn)) << "no kernel limits them";
+  }
+}
+
 constexpr uint64_t kPackedToo = ATTN_FEATURE_RAGGED | ATTN_FEATURE_INDEX32;
 
 // A packed prefill runs if the sizes have sequences and all kernels take them.

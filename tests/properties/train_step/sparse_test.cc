@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "tests/fuzz/batch/oracle_target.h"
 
 namespace attnfuzz::train {
 namespace {
@@ -42,6 +43,34 @@ TEST(Sparse, TheGradientOfACompressionIsItsTranspose) {
     add_through_compression(s, y, &through);
     EXPECT_NEAR(product(means, {y.begin(), y.end()}), product(x, through), 1e-9) << step << " " << length;
   }
+}
+
+// Takes groups of 16 query heads and chosen blocks of 64 keys alone, as kernels for tensor cores do.
+class LargeTarget : public OracleTarget {
+ public:
+  LargeTarget()
+      : OracleTarget(nullptr,
+                     OracleTarget::kBackward | ATTN_FEATURE_SELECTED | ATTN_FEATURE_SELECTED_BACKWARD) {}
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    PlanReply reply = OracleTarget::plan(p, t, env);
+    if (p.heads_q != 16 * p.heads_kv || p.block != 64)
+      reply.status = ATTN_UNSUPPORTED, reply.reason = "16 heads a group, blocks of 64 keys";
+    return reply;
+  }
+};
+
+TEST(Sparse, TriesTheSizesOfKernelsForTensorCores) {
+  LargeTarget target;
+  SparseKernels kernels;
+  kernels[static_cast<size_t>(nsa::Stage::kListed)].target = &target;
+  const Batch batch = {.length = 128};
+  const SparseChoice choice = choose_sparse_setup(std::span(&batch, 1), Gates::kDrawn, kernels);
+  ASSERT_TRUE(choice.setup) << choice.why;
+  const nsa::Sizes sizes = sizes_of(*choice.setup, batch);
+  EXPECT_EQ(sizes.heads_q, 16);
+  EXPECT_EQ(sizes.block, 64);
+  EXPECT_EQ(sizes.key_step, 16);
+  EXPECT_EQ(sizes.block_length, 32);
 }
 
 TEST(Sparse, APassNeedsItsFeatures) {
