@@ -4,11 +4,11 @@ Every contender first computes one problem into outputs filled with NaN, and is 
 reference. A wrong one is not timed. Each is then captured into a CUDA graph of enough calls, over as many sets of
 random tensors as keep the L2 cache cold. All graphs are replayed in turn, in one order and then in the other. Figures
 are medians over the rounds of one run, with the same tensors for all. A card at its power limit is slower hot than
-after a rest, and a graph is faster after one that took little power. Cold measurements therefore replay each graph
-after 50 ms of sleep. A cold figure is the median of 4 replays.
+after a rest, and the time of a graph depends on the power that the graph before it took. Rested measurements therefore
+replay each graph after 50 ms of sleep. A rested figure is the median of 4 replays.
 
-A contender has run(n), which computes with the n-th set of tensors, and result(), which computes with the first set
-and returns O, and LSE or None.
+A contender has run(n), which computes with the n-th set of tensors, result(), which computes with the first set and
+returns O, and LSE or None, and path, the name of what ran.
 """
 
 import argparse
@@ -91,6 +91,11 @@ class Prepared:
         return self.calls[0].o, self.calls[0].lse
 
 
+def larger(a, b):
+    """The larger of two numbers; NaN if one is NaN. Python's max() loses a NaN in one of the two orders."""
+    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
+
+
 def errors(expected, results):
     """name -> (||O - ref|| / ||ref||, largest |LSE - ref| or None). NaN stays NaN. `expected` yields the right result
     of one or more heads: (batch, heads, O, LSE) in double precision."""
@@ -102,9 +107,8 @@ def errors(expected, results):
         for name, (got_o, got_lse) in results.items():
             o_error[name] += (got_o[b][heads].double() - o).square().sum().item()
             if got_lse is not None:
-                # Python's max(a, b) loses a NaN in one of the two orders.
                 worst = (got_lse[b][heads].double() - lse).abs().max().item()
-                lse_error[name] = worst if math.isnan(worst) else max(worst, lse_error[name])
+                lse_error[name] = larger(worst, lse_error[name])
     return {name: (math.sqrt(o_error[name] / size), lse_error[name]) for name in results}
 
 
