@@ -144,6 +144,27 @@ TEST(Bench, JudgesInTheKernelsBuildAndLightsSituations) {
   EXPECT_GE(lit_counters().situations, before.situations + 5);
 }
 
+class ScheduledTarget : public FakeTarget {
+ public:
+  ScheduledTarget() : scheduled_(FakeTarget::info()) { scheduled_.build_kind = "schedules"; }
+  const KernelInfo& info() const override { return scheduled_; }
+
+ private:
+  KernelInfo scheduled_;
+};
+
+// The order of threads comes from all bits of the case's seed but the last two.
+TEST(Bench, KeepsTheOrderOfACase) {
+  std::vector<std::unique_ptr<Target>> targets;
+  targets.push_back(std::make_unique<ScheduledTarget>());
+  Bench bench(std::move(targets));
+  Case c;
+  for (const uint64_t seed : {0x120u, 0x340u, 0xfff4u}) {
+    c.env.schedule_seed = seed;
+    EXPECT_EQ(bench.judge(0, c, "reference").c.env.schedule_seed, seed | 2);
+  }
+}
+
 TEST(Bench, ACaseThatThePropertyDoesNotCoverIsRejected) {
   std::vector<std::unique_ptr<Target>> targets;
   targets.push_back(std::make_unique<FakeTarget>(Flaw::kNone, false));
