@@ -79,7 +79,7 @@ void lay_within(const attn_domain& domain, Case& c, TensorId t) {
 
 void lay_within(const attn_domain& domain, Case& c) {
   if (domain.layout == ATTN_LAYOUT_ANY && domain.align_bytes == 0) return;
-  // A dO that is stored once for all of its columns has none side by side, and a dense one is stored whole.
+  // If dO is stored once for all columns, they are not contiguous, and a dense dO has no stride of 0.
   if (domain.layout != ATTN_LAYOUT_ANY) c.dout_repeated.column = false;
   if (domain.layout == ATTN_LAYOUT_DENSE) c.dout_repeated = {};
   for (const TensorSpec& spec : kTensors) {
@@ -99,8 +99,8 @@ namespace {
 // Chooses a size: given the sizes that the domain allows and the current size n, returns an allowed size.
 using Place = std::function<int64_t(const attn_sizes& sizes, int64_t n)>;
 
-// The number of query heads must be a multiple of the group. If it is a multiple, both stay unchanged. If not, the
-// nearest fitting number of heads is taken, or, if there is none, another group of the domain.
+// The number of query heads must be a multiple of the group. If it is one, and the domain has both, they stay.
+// If not, the nearest fitting number of heads is taken, or, if there is none, another group of the domain.
 void fit_heads(const attn_domain& domain, int64_t heads, int64_t group, Problem& p) {
   const auto couples = [&](int64_t h, int64_t g) {
     return h % g == 0 && holds(domain.heads_q, h) && holds(domain.group, g);
@@ -139,9 +139,9 @@ void place_sizes(const attn_domain& domain, const Place& place, bool keeps_equal
 
 void place_order(const attn_domain& domain, Problem& p) {
   if (domain.causal) p.causal = domain.causal == 2;
-  // If keys stand for blocks, the diagonal lies by positions, of which there are more than keys.
-  const bool unlike = p.seq_q != p.seq_k || p.seq_q != most_positions(p, p.seq_k) || p.key_lengths ||
-                      p.packed_q || p.packed_k;
+  // If keys stand for blocks, the diagonal counts positions, and there are more of these than keys.
+  const bool unlike =
+      p.seq_q != p.seq_k || p.seq_q != most_positions(p, p.seq_k) || p.key_lengths || p.packed_q || p.packed_k;
   if (domain.align && unlike) p.align = domain.align - 1;
 }
 
@@ -164,13 +164,14 @@ struct DomainSize {
   attn_sizes attn_domain::* sizes;
   int64_t reach, farthest = reach;
 };
-constexpr DomainSize kDomainSizes[] = {{"batch", &attn_domain::batch, kMostHeads},
-                                       {"heads_q", &attn_domain::heads_q, kMostHeads},
-                                       {"heads_q / heads_kv", &attn_domain::group, kMostHeads},
-                                       {"seq_q", &attn_domain::seq_q, kLongest},
-                                       {"seq_k", &attn_domain::seq_k, kLongest},
-                                       {"dim_qk", &attn_domain::dim_qk, contract::kUsualDims, contract::kMostDims},
-                                       {"dim_v", &attn_domain::dim_v, contract::kUsualDims, contract::kMostDims}};
+constexpr DomainSize kDomainSizes[] = {
+    {"batch", &attn_domain::batch, kMostHeads},
+    {"heads_q", &attn_domain::heads_q, kMostHeads},
+    {"heads_q / heads_kv", &attn_domain::group, kMostHeads},
+    {"seq_q", &attn_domain::seq_q, kLongest},
+    {"seq_k", &attn_domain::seq_k, kLongest},
+    {"dim_qk", &attn_domain::dim_qk, contract::kUsualDims, contract::kMostDims},
+    {"dim_v", &attn_domain::dim_v, contract::kUsualDims, contract::kMostDims}};
 
 int64_t reach_of(const attn_domain& domain, const attn_sizes& sizes) {
   const auto size =
@@ -192,7 +193,7 @@ namespace {
 // True if Operation::shape() decides whether the case is causal.
 bool is_ordered_by_shape(const Case& c) { return c.problem.selects() || c.problem.chooses(); }
 
-// Moves the heads of a choice by given scores, or of a compression, and the rows of a compression into the domain.
+// nsa_select and nsa_compress: moves the number of heads into the domain, and the rows of a compression.
 void place_rows(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
   const int64_t heads = p.heads_q, rows = p.seq_q;
@@ -212,7 +213,8 @@ void place_rows(const attn_domain& domain, Case& c) {
   lay_within(domain, c);
 }
 
-// Moves the number of compressed keys and the scale into the domain: the shape of scores of blocks draws both anew.
+// nsa_score: moves the number of compressed keys and the scale into the domain. Operation::shape() draws both
+// anew.
 void place_scores(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
   const int64_t keys = p.seq_k, most_blocks = std::max<int64_t>(p.blocks(), 16);
@@ -307,7 +309,7 @@ std::variant<attn_domain, std::string> narrowed(const attn_domain& a, const attn
                                     {"align", &attn_domain::align},
                                     {"lse", &attn_domain::lse}}) {
     if (a.*field != 0 && b.*field != 0 && a.*field != b.*field)
-      return cat(name, ": always one way, and always the other");
+      return cat(name, ": the two domains require different values");
     both.*field = std::max(a.*field, b.*field);
   }
   both.layout = a.layout == ATTN_LAYOUT_DENSE || b.layout == ATTN_LAYOUT_DENSE ? ATTN_LAYOUT_DENSE
@@ -326,19 +328,19 @@ std::optional<std::string> leaves_nothing(const attn_domain& domain, uint64_t fe
              std::to_string(std::size(sizes->list));
     for (const int64_t n : {sizes->least, sizes->most, sizes->multiple}) {
       if (n < 0 || n > kMost)
-        return "a limit of " + std::to_string(n) + ", which is 0 to " + std::to_string(kMost);
+        return "a limit of " + std::to_string(n) + ", which must be 0 to " + std::to_string(kMost);
     }
     if (sizes->most > 0 && nearest(*sizes, 0) < sizes->least)
       return "no size from " + std::to_string(sizes->least) + " to " + std::to_string(sizes->most) +
-             " that it allows";
+             " fits its multiple or its list";
   }
   if (domain.layout < ATTN_LAYOUT_ANY || domain.layout > ATTN_LAYOUT_INNER)
-    return "a layout of " + std::to_string(domain.layout) + ", which is 0 to " +
+    return "a layout of " + std::to_string(domain.layout) + ", which must be 0 to " +
            std::to_string(ATTN_LAYOUT_INNER) + " (attn_layout)";
   if (domain.align_bytes != 0 && !(domain.align_bytes > 0 && domain.align_bytes <= kMostAlign &&
                                    std::has_single_bit(static_cast<uint32_t>(domain.align_bytes))))
-    return "align_bytes of " + std::to_string(domain.align_bytes) + ", which is 0 or a power of two up to " +
-           std::to_string(kMostAlign);
+    return "align_bytes of " + std::to_string(domain.align_bytes) +
+           ", which must be 0 or a power of two up to " + std::to_string(kMostAlign);
   // Starts from the smallest case.
   Case c;
   Problem& p = c.problem;

@@ -119,7 +119,8 @@ class OneSizeTarget : public FakeTarget {
     const auto refuse = [&](const char* why) { reply.status = ATTN_UNSUPPORTED, reply.reason = why; };
     if ((p.features & kOperations) != operation_) refuse("another operation");
     if (p.heads_q != 8) refuse("heads");
-    if (operation_ == ATTN_FEATURE_NSA_SCORE && p.scale != 1 / std::sqrt(static_cast<float>(p.dim_qk))) refuse("scale");
+    if (operation_ == ATTN_FEATURE_NSA_SCORE && p.scale != 1 / std::sqrt(static_cast<float>(p.dim_qk)))
+      refuse("scale");
     if (operation_ == ATTN_FEATURE_NSA_COMPRESS && p.seq_q != 16) refuse("rows");
     reply.plan.size = sizeof reply.plan;
     reply.plan.tile_q = reply.plan.tile_k = 16;
@@ -272,9 +273,9 @@ TEST(Domains, ThatLeaveNothingAreReported) {
   EXPECT_NE(of([](attn_domain& d) { d.seq_k.least = -5, d.seq_k.most = -1; }), "");
   EXPECT_NE(of([](attn_domain& d) { d.seq_k.multiple = -3; }), "");
   EXPECT_EQ(of([](attn_domain& d) { d.layout = ATTN_LAYOUT_DENSE, d.align_bytes = 256; }), "");
-  EXPECT_EQ(of([](attn_domain& d) { d.layout = 3; }), "a layout of 3, which is 0 to 2 (attn_layout)");
+  EXPECT_EQ(of([](attn_domain& d) { d.layout = 3; }), "a layout of 3, which must be 0 to 2 (attn_layout)");
   EXPECT_EQ(of([](attn_domain& d) { d.align_bytes = 24; }),
-            "align_bytes of 24, which is 0 or a power of two up to 256");
+            "align_bytes of 24, which must be 0 or a power of two up to 256");
   EXPECT_NE(
       of([](attn_domain& d) { d.seq_k = {.least = 5, .most = 7, .multiple = 8, .count = 0, .list = {}}; }), "");
   EXPECT_NE(of([](attn_domain& d) {

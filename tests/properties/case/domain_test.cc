@@ -191,7 +191,7 @@ TEST(Domain, TheCallersDomainNarrowsTheDeclaredOne) {
   };
   EXPECT_EQ(why([](attn_domain& x) { x.dim_qk = range(128, 0); }), "dim_qk: 32, 64 and at least 128");
   EXPECT_EQ(why([](attn_domain& x) { x.dtypes = 1u << ATTN_F16; }), "dtype: none of those declared");
-  EXPECT_EQ(why([](attn_domain& x) { x.causal = 2; }), "causal: always one way, and always the other");
+  EXPECT_EQ(why([](attn_domain& x) { x.causal = 2; }), "causal: the two domains require different values");
   EXPECT_EQ(why([](attn_domain& x) { x.causal = 1; }), "");
 }
 
