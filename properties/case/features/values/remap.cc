@@ -19,9 +19,8 @@ Complaint bad_axis(const Axis& axis, int64_t size) {
   const Wide ends[2] = {axis.add, static_cast<Wide>(axis.multiply) * last + axis.add};
   const Wide low = std::min(ends[0], ends[1]), high = std::max(ends[0], ends[1]);
   constexpr Wide kNoOverflow = static_cast<Wide>(1) << 62;
-  if (axis.modulus == 0 ? low < 0 || high > kMaxIndex : low < -kNoOverflow || high > kNoOverflow) {
-    return " leads outside 0..2^40";
-  }
+  if (axis.modulus == 0 && (low < 0 || high > kMaxIndex)) return " leads outside 0..2^40";
+  if (low < -kNoOverflow || high > kNoOverflow) return " leads beyond 2^62 before the modulus";
   return std::nullopt;
 }
 
