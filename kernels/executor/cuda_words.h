@@ -34,7 +34,7 @@ struct dim3 {
   constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// Constant for the thread that reads them, so a compiler may keep their values.
+// const, because a CUDA thread has the same values for all its life; a compiler may keep them in registers.
 #define SIMT_COORDINATE(T, name) \
   SIMT_EXPORT extern constinit thread_local const T name __attribute__((tls_model("initial-exec")))
 SIMT_COORDINATE(uint3, threadIdx);

@@ -7,7 +7,7 @@
 
 namespace attn {
 
-// `row` is the index of rows[0], of `end` rows in all; rows[1] is 8 rows below it.
+// `row` is the number of rows[0] among the `end` rows of the entry; rows[1] has the number row + 8.
 __device__ inline void probe_rows(const ForwardParams& p, const RowView (&rows)[2], int64_t row, int64_t end) {
   float place[2][3];
 #pragma unroll

@@ -5,7 +5,7 @@
 //   wait for V | dP = dO V^T | issue the next V | wait for K | S = Q K^T, dA, dQ += dA K | issue the next K
 //
 // At the end the warps' sums are added up in the order of the warps. Places without a key are rows of zeros,
-// and their P and dA are 0, so a key that the query does not see reaches no result.
+// and their dA is 0, so a key that the query does not see reaches no result.
 #pragma once
 
 #include "kernels/nsa_backward/invert.h"
@@ -16,12 +16,12 @@ template <class T_, int kDim_>
 struct QueryShape {
   using T = T_;
   static constexpr int kDim = kDim_, kHeads = 16;
-  static constexpr int kPitch = kDim + 8;            // of the warps' sums: eight rows lie in different banks
+  static constexpr int kPitch = kDim + 8;            // of the warps' sums: four rows lie in different banks
   static constexpr int kSlots = kDim == 64 ? 2 : 1;  // tiles of K and V of a warp
   static constexpr int kOfWarp = kSlots * 2 * kTile * kDim;  // elements of a warp's slots
   static_assert(kHeads * kPitch * sizeof(float) <= kOfWarp * sizeof(T));
-  // Q, dO and all slots in one piece, so that little is lost to alignment: three blocks of 128 columns just fit
-  // a multiprocessor.
+  // Q, dO and all slots in one piece, so that little is lost to alignment: at 128 columns, three blocks of
+  // threads just fit a multiprocessor.
   static constexpr int kTiles = 2 * kHeads * kDim + kWarps * kOfWarp;
   static constexpr size_t kAlign = 128;
 

@@ -1,15 +1,15 @@
-// cuBLAS's matrix products on the executor: gemm in fp32, in fp16, and with the formats of cublasGemmEx, each for one
-// product or a strided batch. Matrices are in column order, as in cuBLAS. Sums are in fp32, in the order of k, and are
-// rounded once.
+// cuBLAS's matrix products on the executor: gemm in fp32, in fp16, and with the formats of cublasGemmEx, each
+// for one product or a strided batch. Matrices are in column order, as in cuBLAS. Sums are in fp32, in the
+// order of k; a result is rounded once to C's format.
 //
-// This is for sources that call cuBLAS before and after their own kernels. Only the kernels are meant to be judged.
-// cublasLt has only its handle.
+// This is for sources that call cuBLAS before and after their own kernels. Only the kernels are meant to be
+// judged. cublasLt has only its handle.
 #pragma once
 
 #include <stdint.h>
 
-#include "kernels/executor/cuda_words.h"
 #include "kernels/cuda_source/cuda/host.h"
+#include "kernels/executor/cuda_words.h"
 
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 using cudaDataType = cudaDataType_t;

@@ -6,8 +6,9 @@
 //   wait for K(t), V(t) | barrier | start to load K(t-1), V(t-1) | S = Q K(t)' | maxima, O *= alpha
 //   for each 16 keys: P = 2^(sigma S - mu) of the next 16 | O += P V
 //
-// A bias in 16-byte chunks is loaded together with K and V. If all rows see all keys of a tile, and its scores
-// need nothing but such a bias, the tile runs a body of its own (add_rough).
+// sigma is scale * log2 e, and mu is sigma times the running maximum of the row (softmax.h). A bias in 16-byte
+// chunks is loaded together with K and V. If all rows see all keys of a tile, and its scores need nothing but
+// such a bias, the tile runs a shorter step (score_products<true>).
 //
 // There is room for two tiles of K and of V. After the barrier, the copies of all threads have arrived, and all
 // warps have read tile t + 1. Tile t - 1 takes its place. Between barriers warps drift apart: one multiplies
@@ -26,7 +27,8 @@
 namespace attn {
 
 // Turns the products of a scored tile into exponents. kRough: the tile needs only a bias in chunks, which was
-// loaded with K and V. Otherwise, if there is `more`, the bias of the next tile starts to load here.
+// loaded with K and V; its exponents are rough, and settle_tile() corrects those that matter. Otherwise, if a
+// tile is left (`more`), a bias that is loaded number by number starts to load for it here.
 template <bool kRough, AmpereSpec kSpec, int N>
 __device__ __forceinline__ void score_products(const AmpereParams& p, const AmpereBlock& block, bool more,
                                                const BiasTile<kSpec>& biases, int32_t t,

@@ -1,5 +1,6 @@
 // dK and dV on wgmma (sm_90a). A block of threads is a warpgroup with the 64 keys of a tile. It walks over the
-// pairs of its item, 64 at a time, and the products run while its threads compute:
+// pairs of a query and a head of its item (key_items.h), 64 at a time, and the products run while its threads
+// compute:
 //
 //   wait for Q, dO | barrier
 //   S' = K Q^T, dP' = V dO^T     issued; then the loads of the next Q, dO

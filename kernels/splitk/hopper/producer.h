@@ -1,5 +1,5 @@
-// The producer: one thread that keeps the slots of K and V full, across items. It makes the barriers itself, so
-// that its first loads wait for no other thread.
+// The producer: one thread that keeps the slots of K and V full, across items. It initialises the mbarriers
+// itself (hopper.cu), so that its first loads wait for no other thread.
 #pragma once
 
 #include "kernels/forward/ring.h"
@@ -8,19 +8,21 @@
 
 namespace attn {
 
-// The boxes of a tile have at least this many rows, so that each begins at a multiple of 1024 bytes.
+// The boxes of a tile have at least this many rows. 8 rows of 128 bytes are a swizzle atom of 1024 bytes, where
+// each box must begin.
 inline constexpr int kLeastBoxRows = 8;
 
-// Where the keys of a tile lie. row and entry are the last two coordinates of the first key of each box. Dense keys
-// have one box.
+// Where the keys of a tile lie. row and entry are the second and the fourth TMA coordinate of the first key of
+// each box. Dense keys have one box.
 template <int kTileK>
 struct Boxes {
   static constexpr int kMost = kTileK / kLeastBoxRows;
   int32_t row[kMost], entry[kMost];
 };
 
-// The boxes of tile t. If keys lie in pages, the block table says where. The table need not have a page past the last
-// key, so a box there repeats the last box with keys. Reads of the table do not depend on each other.
+// The boxes of tile t. If keys lie in pages, the block table says where. The table need not have a page past
+// the last key, so a box there repeats the last box with keys. Reads of the table do not depend on each other,
+// so they overlap.
 template <int kTileK>
 __device__ __forceinline__ Boxes<kTileK> boxes_of(const DecodeParams& p, const Part& part, int32_t t) {
   Boxes<kTileK> boxes;
