@@ -1,5 +1,5 @@
-// The columns of a row that has a block of its own. There are more warps than columns / 32, so several warps
-// share 32 columns, and each takes a part of the keys.
+// The columns of a row that has a block of its own. If there are more warps than groups of 32 columns,
+// several warps share a group, and each takes a part of the keys.
 //
 //   each_column<G>(in, team, 0, team.keys, Sizes{}, [&](Sizes& to, int key, int c) { ... },   // for each key
 //                  [](Sizes& to, const Sizes& of) { ... },                                    // of the next keys
@@ -20,7 +20,7 @@ struct Division {
     parts = warps / together;
   }
   __device__ int group() const { return static_cast<int>(threadIdx.x) / 32 % together; }
-  // A warp whose part is `parts` or more has none.
+  // `parts` or more for the warps that are left over: they take no keys.
   __device__ int part() const { return static_cast<int>(threadIdx.x) / 32 / together; }
   __device__ int column(int first) const { return (first + group()) * 32 + static_cast<int>(threadIdx.x) % 32; }
   // The place of this thread's column among those of `together` groups.

@@ -1,6 +1,7 @@
 // O and its bounds of a row that has a block of its own (alone.cuh). Each tile's sum is in the order of its
 // keys, and the tiles are added up in order, as mean.cuh does it; a row without tiles is summed by kUntiled
-// keys. The exact result and the sums that go into a bound are added up by parts.
+// keys. For the exact result and the sums that go into a bound, each
+// part of the keys (Division) adds its own, and the parts are joined in order.
 #pragma once
 
 #include "reference/cuda/alone.cuh"
@@ -11,7 +12,7 @@ namespace attnfuzz::cuda {
 // Keys that are taken together if the row has no tiles.
 inline constexpr int kUntiled = 64;
 
-// What the parts sum up beside the mean.
+// Each part's share of the bound and of the exact result.
 struct Charges {
   double charged = 0, exact = 0;
   __device__ void join(const Charges& next) { charged += next.charged, exact += next.exact; }
@@ -55,7 +56,7 @@ __device__ inline double sum_tiles(const RowsInput& in, const Bits<kFormat>* val
   return mean;
 }
 
-// Of Way::kPlain: the charges for the distance of the values from the mean, and the smallest and largest
+// For Way::kPlain: the charges for the distance of the values from the mean, and the smallest and largest
 // prefix.
 struct Distances {
   double shifted = 0, prefix = 0, low = 0, high = 0;
@@ -93,7 +94,8 @@ __device__ inline Distances distances_of(const RowsInput& in, const Bits<kFormat
   return found;
 }
 
-// Computes all columns of the block's row, if its way is `now`. Of Way::kKnown also the exact results.
+// Computes all columns of the block's row, if its way is `now`. With Way::kKnown it also writes the exact
+// results.
 template <Format kFormat>
 __attribute__((noinline)) __device__ void find_columns_alone(const RowsInput& in, const RowsOutput& out,
                                                              int64_t at, bool impure, Way now, Team& team) {

@@ -149,7 +149,7 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
   if (pairs > kMostPairs) return no("more than 16 million pairs of a query and a key");
   // forward_of_rows() finds this out too, but later.
   if (pairs * static_cast<double>(problem.dim_qk + problem.dim_v) < session.least_work)
-    return no("small: the CPU's is done sooner");
+    return no("small: the CPU's oracle is faster");
   const attn_plan capped = capped_plan(problem, plan, calibration);
   // Refuses before a forward pass is evaluated for `own`.
   const std::optional<Forward> to_pack = forward_of_rows(problem, host, rows, true, session.least_work, why);

@@ -29,8 +29,8 @@ void copy_row(const void* base, int64_t at, int64_t stride, int64_t count, std::
   for (int64_t i = 0; i < count; ++i) out[i] = from[i * stride];
 }
 
-Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows, bool all_groups,
-                 SharedRows* bias, SharedRows* mask) {
+Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vector<int64_t>& rows,
+                 bool all_groups, SharedRows* bias, SharedRows* mask) {
   const RowSpace space(p);
   const int64_t heads_a_group = p.heads_q / std::max<int64_t>(p.heads_kv, 1), stride_k = padded_keys(p);
   Tasks tasks;
@@ -47,8 +47,13 @@ Tasks list_tasks(const attn_problem& p, const attn_tensors& host, const std::vec
       add_group(at.b, g);
     const KeyRange range = key_range(p, host, at.b, at.i);
     const auto group = all_groups ? at.b * p.heads_kv + g : static_cast<int64_t>(tasks.groups.size()) - 1;
-    RowTask task = {0, 0, static_cast<int32_t>(group), static_cast<int32_t>(range.first),
-                    static_cast<int32_t>(range.last), sink_of(p, host, at.h), slope_of(p, host, at.b, at.h),
+    RowTask task = {0,
+                    0,
+                    static_cast<int32_t>(group),
+                    static_cast<int32_t>(range.first),
+                    static_cast<int32_t>(range.last),
+                    sink_of(p, host, at.h),
+                    slope_of(p, host, at.b, at.h),
                     diagonal(p, lengths_of(p, host, at.b), at.i)};
     // A window may end before the first key.
     if (range.last <= range.first) task.first = task.last = 0;
@@ -165,7 +170,7 @@ std::optional<Forward> forward_of_rows(const attn_problem& p, const attn_tensors
       mask = has_lists(p) ? SharedRows::of_lists(p) : SharedRows(p, p.has_mask ? host.mask : attn_tensor{});
   Tasks tasks = list_tasks(p, host, rows, all_groups, &bias, &mask);
   if (tasks.keys * static_cast<double>(p.dim_qk + p.dim_v) < least_work)
-    return no("small: the CPU's is done sooner");
+    return no("small: the CPU's oracle is faster");
   const Sections at(p, tasks, bias, mask);
   if (at.bytes > kMostBytes) return no("more than 256 MiB of inputs");
   return Forward{std::move(bias), std::move(mask), std::move(tasks), at};

@@ -13,7 +13,7 @@ bool pack_merge(const attn_problem& p, const attn_tensors& host, const std::vect
     return false;
   };
   if (static_cast<double>(rows.size()) * static_cast<double>(p.dim_v) * 2 < least_work)
-    return no("small: the CPU's is done sooner");
+    return no("small: the CPU's oracle is faster");
   const int64_t number = p.dtype == ATTN_F32 ? 4 : 2;
   const uint64_t row_bytes = static_cast<uint64_t>(p.dim_v * number);
   uint64_t bytes = 0;

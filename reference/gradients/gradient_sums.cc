@@ -12,13 +12,13 @@ BiasSums::BiasSums(const attn_problem& problem, const attn_tensors& host)
     : p_(problem), wanted_((problem.features & ATTN_FEATURE_DBIAS) != 0) {
   if (!wanted_) return;
   const int64_t* stride = host.dbias.stride;
-  once_ = {stride[0] != 0, stride[1] != 0, stride[2] != 0};
-  heads_ = once_.h ? p_.heads_q : 1, queries_ = once_.i ? p_.seq_q : 1;
-  sums_.resize(static_cast<size_t>((once_.b ? p_.batch : 1) * heads_ * queries_ * p_.seq_k));
+  full_ = {stride[0] != 0, stride[1] != 0, stride[2] != 0};
+  heads_ = full_.h ? p_.heads_q : 1, queries_ = full_.i ? p_.seq_q : 1;
+  sums_.resize(static_cast<size_t>((full_.b ? p_.batch : 1) * heads_ * queries_ * p_.seq_k));
 }
 
 size_t BiasSums::place(const Row& at, int64_t j) const {
-  const int64_t b = once_.b ? at.b : 0, h = once_.h ? at.h : 0, i = once_.i ? at.i : 0;
+  const int64_t b = full_.b ? at.b : 0, h = full_.h ? at.h : 0, i = full_.i ? at.i : 0;
   return static_cast<size_t>(((b * heads_ + h) * queries_ + i) * p_.seq_k + j);
 }
 

@@ -1,11 +1,11 @@
 // Gradients that are sums over pairs or over queries without a product: dbias and dsink.
 //
 //   BiasSums dbias(problem, host);               // if the problem asks for it
-//   dbias.add(terms, model, row, j, factor, taint);
+//   dbias.add(terms, model, row, j, factor);
 //   dbias.write(terms, &reference[TensorId::kDbias]);
 //
 // dbias = dS of a pair, summed over the dimensions in which dbias has a stride of 0. With E^S of gradients.h,
-// over the n pairs of an element that see each other:
+// over the n pairs of an element in which the query sees the key:
 //
 //   E^S  += u_O (|dS| + E^S) + eta_O                 if the plan rounds dS of a pair first (head_format)
 //   B     = sum E^S + gamma(n - 1, u) sum(|dS| + E^S) + n f       fp32 additions in any order
@@ -42,7 +42,7 @@ class BiasSums {
 
   const attn_problem& p_;
   bool wanted_;
-  Row once_ = {};  // 1 for a dimension with all its indices, 0 for one that is stored once
+  Row full_ = {};  // 1 for a dimension with all its indices, 0 for one that is stored once
   int64_t heads_ = 0, queries_ = 0;
   std::vector<TermSum> sums_;
 };

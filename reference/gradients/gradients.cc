@@ -175,7 +175,7 @@ class Gradients {
     return v_.taint[key] != kPure || (p_.softcap != 0 && k_.taint[key] != kPure);
   }
 
-  // Adds the error of D if it is computed as in the derivative of a softmax: as a sum over the query's keys.
+  // Raises D's error to that of a kernel that computes D as in the derivative of a softmax, sum_j P_ij dP_ij.
   void add_errors_of_softmax(int64_t n) {
     Block::Query& query = block_.queries[static_cast<size_t>(n)];
     if (query.taint != kPure) return;
@@ -250,8 +250,8 @@ class Gradients {
     }
     if (dbias_.wanted() && !model_.isolates_masked_nan) mark_hidden(n);
     if (saved_.sinks) add_to_sink(query);
-    // The sum of the row's weights may then be NaN. A weight of 0 divided by it is NaN, even for keys that the
-    // query does not see.
+    // If a pair of the row is not finite, a kernel that recomputes the softmax may have a sum of NaN. A weight
+    // of 0 divided by it is NaN, even for keys that the query does not see.
     if (saved_.recomputed && !pure && !model_.isolates_masked_nan) {
       q_columns_.assign(q_columns_.size(), true);
       dout_columns_.assign(dout_columns_.size(), true);
@@ -458,7 +458,8 @@ class Gradients {
   const int64_t tile_q_, tile_k_;
   const Sequences sequences_;
   const SavedRows saved_;
-  const bool gathered_;  // keys and queries stand in any order in the blocks of an mma
+  const bool gathered_;  // listed blocks: a kernel may gather rows in any order, so each pair counts as an mma
+                         // of its own
   const Wanted wanted_;
   Reference out_;
   BiasSums dbias_;
@@ -468,7 +469,7 @@ class Gradients {
   Rows k_, v_;
   std::vector<KeyPairs> pairs_;
   Sums dk_, dv_, head_dk_, head_dv_;
-  std::vector<bool> q_columns_, dout_columns_;  // true: a number in it is not finite
+  std::vector<bool> q_columns_, dout_columns_;  // true: NaN may reach this column of dK, or of dV, of every key
   Block block_;
 };
 
@@ -489,7 +490,7 @@ Reference evaluate_gradients(const attn_problem& problem, const attn_tensors& ho
   const bool lists = (problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0;
   require_known(lists ? kSelectedGradientsKnow : kGradientsKnow, problem.features);
   if (exact != nullptr && exact->lse_apart == nullptr && gradients::leaves_sink_out(problem, plan, calibration))
-    throw std::invalid_argument("no LSE without the sink");
+    throw std::invalid_argument("the plan leaves the sink out of the LSE: ExactRows::lse_apart is needed");
   if (exact != nullptr || !recomputes(capped_plan(problem, plan, calibration)))
     return gradients::Gradients(problem, host, plan, calibration, sample, exact).take();
   const gradients::OwnForward forward(problem, host, plan, calibration);

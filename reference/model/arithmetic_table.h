@@ -10,13 +10,13 @@ namespace attnfuzz {
 // The table of an attn_arithmetic.
 const Calibration& arithmetic_table(int32_t arithmetic);
 
-// The table measured on a GPU of this name ("NVIDIA H200, sm_90"). If there is none, it is the table of the
-// GPU's arithmetic if that is proven, and otherwise the documented table.
+// The table measured on a GPU of this name ("NVIDIA H200, sm_90"). Without a measured table: that of the GPU's
+// arithmetic if is_proven(), else documented().
 const Calibration& device_table(std::string_view device);
 
-// The table that judges a case with this arithmetic, in a check with the calibration `given`. If `given` is one
-// of the tables above, returns the table of the case's arithmetic. Otherwise returns `given`: a user chose it,
-// or it limits what an untrusted plan may claim.
+// The table that judges a case with this arithmetic, in a check with the calibration `given`. If `given` is a
+// table of arithmetic_table(), returns the table of the case's arithmetic. Otherwise returns `given`: a user
+// chose it, or it limits what an untrusted plan may claim.
 const Calibration& table_for(int32_t arithmetic, const Calibration& given);
 
 }  // namespace attnfuzz

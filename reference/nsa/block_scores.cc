@@ -23,7 +23,7 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 // Rows of Q or K in double. A row that is not finite is marked, and holds 0 in its place.
 struct Vectors {
-  Matrix value, size;        // size: |value|, raised as the tensor core aligns it
+  Matrix value, size;        // size: |value|, at least least_factor if not 0 (row_terms.h)
   std::vector<double> norm;  // sum |value|
   std::vector<double> most;  // max |value|
   std::vector<bool> finite;
@@ -190,7 +190,8 @@ class BlockScores {
   Lse lse_of(const Row& at, int64_t keys) const {
     if (!recomputes_) {
       const StoredRow from = sequences_.query_row(at.b, at.i);
-      return {decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, from.entry, at.h, from.row, 0)) * log_unit_, 0};
+      return {decode(ATTN_F32, host_.lse.data, offset_of(host_.lse, from.entry, at.h, from.row, 0)) * log_unit_,
+              0};
     }
     // A kernel may divide by its sum instead of subtracting the LSE.
     const auto row = static_cast<size_t>(RowSpace(p_).of(at));
@@ -257,7 +258,7 @@ ForwardCall compressed_attention_of(const attn_problem& problem, const attn_tens
   attn_problem& p = call.problem;
   p.features = (p.features & ~ATTN_FEATURE_NSA_SCORE) | ATTN_FEATURE_KEY_STEP;
   p.block = p.select = p.select_first = p.select_last = 0;
-  call.tensors.v = tensors.k;  // dim_v is 1
+  call.tensors.v = tensors.k;  // only the LSE is used, so V may be any tensor: dim_v is 1
   return call;
 }
 

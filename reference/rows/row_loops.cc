@@ -213,7 +213,7 @@ constexpr Bits kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return bad == 0;
 }
 
-// Small allowances use a series that is never below e^x - 1.
+// An allowance is at most 1/8, where the series for e^x - 1 is never too small.
 [[gnu::always_inline]] inline double weigh(const double* weight, const double* allowance, int64_t n, double l,
                                            double eps_weight, double* w, double* error) {
   const double part = 1 / l;

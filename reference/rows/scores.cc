@@ -22,7 +22,8 @@ bool any_below(const double* x, int64_t n, double least) {
   return false;
 }
 
-// sum |q_t k_t| as the tensor core aligns it. False if no factor is raised.
+// sum |q_t k_t|, where a factor below least_factor that is not 0 counts as least_factor (counted() in
+// row_terms.h). Returns false, and writes nothing, if there is no such factor.
 bool aligned_sizes(const ErrorModel& model, const Operands& operands, const ScoreInput& input, double* sizes) {
   const double least = model.least_factor;
   if (!(operands.least_key < least) && !any_below(input.q, operands.dim_qk, least)) return false;
@@ -56,8 +57,8 @@ bool flushed_scores(const ErrorModel& model, const Operands& operands, const Sco
 }
 
 // Adds to delta what applying the scales of 8-bit keys may change in a product. `x`: tau q.k.
-bool scaled_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input, AllConst absolute,
-                   AllConst x, All delta) {
+bool scaled_scores(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
+                   AllConst absolute, AllConst x, All delta) {
   if (!model.narrow) return false;
   const double scale = std::abs(model.scale);
   if (model.key_overflow > 0 && model.key_unit > 0) {
@@ -117,8 +118,8 @@ void converted_factors(const ErrorModel& model, const Operands& operands, const 
         ((1 + u) * (norm + operands.key_norm[static_cast<size_t>(input.keys[k])]) + model.dim_qk * tiny);
 }
 
-// The error of the row sum. Its parts are summed tile by tile. Each addition loses at most u of the sum so
-// far, which is at most that of the tiles so far.
+// The error of the row sum. Its parts are summed tile by tile. An addition loses at most u times the
+// partial sum, which within a tile is at most the sum of all weights up to the tile's end.
 double sum_error_of(const ErrorModel& model, const TileWalk& walk, int64_t n, bool sink, const double* weight) {
   const double count = static_cast<double>(n + sink);
   if (model.sum_lanes <= 0) return sum_error(model, walk.rescales, count, 0);
@@ -145,7 +146,7 @@ void softcap(const ErrorModel& model, int64_t n, double* x, double* tanh_size) {
   }
 }
 
-// Adds the errors of a score besides its product and, unless the scale is fused, its rounding.
+// Adds the terms of err_j (scores.h) that loops.scores() does not add.
 void other_errors(const ErrorModel& model, const Operands& operands, const ScoreInput& input,
                   const RowScores& scores, All error) {
   const int64_t n = input.n;
@@ -172,8 +173,8 @@ void reserve(int64_t n, RowScores* out) {
     buffer->resize(static_cast<size_t>(n));
 }
 
-// The rounding errors of the row sum and of a merge of splits, from the weights. `farthest`: the largest size that
-// a maximum on the way may have.
+// The rounding errors of the row sum and of a merge of splits, from the weights. `farthest`: the largest size
+// that a maximum on the way may have.
 void sum_errors(const ErrorModel& model, int64_t n, bool sink, double farthest, RowScores* out) {
   out->sum_gamma = sum_error_of(model, out->walk, n, sink, out->weight.data());
   const bool merged = model.splits > 1;
@@ -225,8 +226,7 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   out->least = extent.least_x;
   out->largest_delta = extent.largest_delta;
   // exp2(fma(s, sigma, -mu)) at the maximum is not 1: the rounding error of mu remains.
-  const double misplaced =
-      model.may_be_fused ? kU * (farthest + out->largest_delta) * std::numbers::log2e : 0;
+  const double misplaced = model.may_be_fused ? kU * (farthest + out->largest_delta) * std::numbers::log2e : 0;
   double largest_part = adjusted ? capped.maxCoeff() : 0;
   if (input.alibi) largest_part += AllConst(input.alibi, n).abs().maxCoeff();
   // Products of codes are larger than those of keys if scales are below 1.
@@ -256,7 +256,8 @@ ScoreState row_scores(const ErrorModel& model, const Operands& operands, const S
   if (sink) {
     const double of_keys =
         model.may_be_fused ? 2 * kU * (std::abs(m) + std::abs(extent.largest_x) + out->largest_delta) : 0;
-    out->sink_e = 5 * kU * std::abs(input.sink) + of_keys + slope * (m - input.sink + out->largest_delta) + constant;
+    out->sink_e =
+        5 * kU * std::abs(input.sink) + of_keys + slope * (m - input.sink + out->largest_delta) + constant;
     out->largest_e = std::max(out->largest_e, out->sink_e);
   }
   return ScoreState::kBounded;

@@ -2,8 +2,8 @@
 //
 // A plan that declares its order and its row maximum (attn_key_order, attn_max_rule) is charged only for
 // what can happen. The accumulator is rescaled only where the running maximum can have grown, given the
-// possible error of each score. P has a known maximum (rounded_p.h). The accumulator's intermediate sizes
-// are known.
+// possible error of each score. The maximum m_t that P is relative to is known, so its rounding can be
+// predicted (rounded_p.h). Partial sums up to each tile are known, so each addition is charged by its own size.
 //
 //   m_t      the maximum after tile t, of the scores of the split's tiles so far
 //   m_t lies between max(x_j - err_j) and max(x_j + err_j), whatever the kernel's roundings are.
