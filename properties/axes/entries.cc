@@ -11,7 +11,7 @@ constexpr uint64_t feature_of(EntryKind kind) {
   return kind == EntryKind::kKeysInPages ? ATTN_FEATURE_PAGED : ATTN_FEATURE_RAGGED;
 }
 
-// The lengths of `batch` entries in a place.
+// Lengths of `batch` entries in the class `place`. `step`: the keys or rows of a tile or page.
 std::vector<int64_t> lengths_at(LengthPlace place, int64_t batch, int64_t step) {
   const int64_t length = place == LengthPlace::kAllEmpty ? 0
                          : place == LengthPlace::kBelow  ? step - 1

@@ -3,8 +3,9 @@
 //
 //   fill_bits8({.kind = FillKind::kPosition}, ATTN_E4M3, b, h, s, d, dim)
 //
-// Three kinds differ, because they depend on the format. Positions use all finite codes, and neighbours are far apart.
-// Subnormals are those of the 8-bit format. A huge number is 1/8 to 1 of the format's largest number.
+// Three kinds differ, because they depend on the format. Positions step through all finite codes by 101, so
+// neighbours differ much. Subnormals are those of the 8-bit format. A huge number is 1/8 to 1 of the format's
+// largest number.
 #pragma once
 
 #include "properties/data/fill_values.h"
@@ -16,7 +17,9 @@ struct Format8 {
   int mantissa_bits, bias;
   uint8_t largest;  // bits of the largest finite number
 };
-constexpr Format8 format8(int32_t dtype) { return dtype == ATTN_E4M3 ? Format8{3, 7, 0x7e} : Format8{2, 15, 0x7b}; }
+constexpr Format8 format8(int32_t dtype) {
+  return dtype == ATTN_E4M3 ? Format8{3, 7, 0x7e} : Format8{2, 15, 0x7b};
+}
 
 // `value` is finite. Rounds to nearest even, once; saturates.
 inline uint8_t to_bits8(int32_t dtype, double value) {
@@ -48,7 +51,8 @@ inline uint8_t position_bits8(int32_t dtype, int64_t b, int64_t h, int64_t s, in
 
 }  // namespace fill_values8
 
-inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d, int64_t dim) {
+inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d,
+                          int64_t dim) {
   using namespace fill_values;
   using namespace fill_values8;
   switch (fill.kind) {

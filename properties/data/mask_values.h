@@ -15,7 +15,8 @@ namespace mask_values {
 inline constexpr uint64_t kPatternSalt = 0x70617474;
 inline constexpr uint64_t kBiasSalt = 0x62696173;
 
-// Gaussian as in fills: 64 coins and a uniform step, deviation 1.
+// As FillKind::kGaussian: the number of set bits among 64, plus a uniform number below one bit, with
+// deviation 1.
 ATTN_BOTH inline float gaussian(uint64_t hash) {
   return static_cast<float>(fill_values::random_integer<FillKind::kGaussian>(hash, false)) * exp2f_exact(-18);
 }
@@ -60,8 +61,8 @@ ATTN_BOTH inline float finite_bias(const Bias& bias, int64_t b, int64_t h, int64
 // short.
 inline constexpr int64_t kTreeNodes = 64;
 
-// True if node `above` is an ancestor of `node`, or `node` itself. A parent lies at most `reach` nodes before its
-// child, and never after it; all heads of a batch entry have one tree.
+// True if node `above` is an ancestor of `node`, or `node` itself. A parent lies at most `reach` nodes before
+// its child, and never after it; all heads of a batch entry have one tree.
 ATTN_BOTH inline bool descends(uint64_t seed, int64_t b, int64_t node, int64_t above, int64_t reach) {
   if (above > node || above / kTreeNodes != node / kTreeNodes) return false;
   while (node > above) {

@@ -1,11 +1,11 @@
 // Coverage of the table of axes: how many classes, pairs and triples of classes of different axes a run has
 // met.
 //
-// Coverage is measured against what is *legal*: the sets of classes that some legal case has at once.
-// Nothing declares them; a case proves them. A set that was met is legal. A set that was not met is legal
-// if a case can be built that has it, is legal, costs no more than a drawn case may, and is not refused by
-// the kernel. Each class and each pair that was not met is tried in this way. There are too many triples: a
-// sample of those whose pairs are all legal is tried, and the rest is estimated from the sample.
+// Coverage is measured against what is *reachable*: the sets of classes that some legal case has at once.
+// Nothing declares them; a case proves them. A set that was met is reachable. A set that was not met is
+// reachable if a case can be built that has it, is legal, costs no more than a drawn case may, and is not
+// refused by the kernel. Each class and each pair that was not met is tried in this way. There are too many
+// triples: a sample of those whose pairs are all reachable is tried, and the rest is estimated from the sample.
 //
 //   Coverage met;
 //   met.add({c, c.problem, plan.tile_q, plan.tile_k, c.problem.num_splits});

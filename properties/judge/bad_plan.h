@@ -3,7 +3,7 @@
 // A plan comes from plan(), in good faith or overwritten by mistake. It must at least be possible: tiles
 // for which cases can be drawn, enumerators of attention.h, a workspace that fits a slot of the arena and
 // an alignment of at most kMaxWorkspaceAlign. Whether the plan is true is another question. A workspace
-// above kMaxCaseBytes is no mistake of the plan; Execution::no_room() refuses that case.
+// above kMaxCaseBytes, but within a slot, is possible; Execution::no_room() refuses that case.
 //
 //   bad_plan(plan)  "tile_q is 0, must be 1..1048576 (1 will do for a kernel without tiles)"
 //

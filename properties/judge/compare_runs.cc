@@ -1,4 +1,4 @@
-// Compares the runs of a trial: rows within both bounds, or bit for bit.
+// Compares the runs of a trial: rows may differ by the sum of their bounds, or not at all.
 #include <cmath>
 #include <span>
 
@@ -30,7 +30,7 @@ bool Trial::same_within(const Run& a, int64_t row_a, const Run& b, int64_t row_b
   const Reference &ra = a.reference, &rb = b.reference;
   const auto compared = [](RowState s) { return s == RowState::kBounded || s == RowState::kDead; };
   if (!compared(ra.state[row_a]) || !compared(rb.state[row_b])) return true;
-  // A shift by -inf, even one of NaN, does not apply to dead rows.
+  // Two dead rows agree whatever the shift is; it may be -inf or NaN there.
   if (ra.state[row_a] == RowState::kDead && rb.state[row_b] == RowState::kDead) return true;
   for (const Expected& ea : ra.outputs) {
     const std::vector<float>&got_a = a[ea.tensor], &got_b = b[ea.tensor];

@@ -91,7 +91,9 @@ void LaidOut::fill_input(TensorId t) {
 }
 
 // The place of a state in the lists of states.
-static size_t place_of(TensorId t) { return static_cast<size_t>(std::ranges::find(kStates, t) - kStates.begin()); }
+static size_t place_of(TensorId t) {
+  return static_cast<size_t>(std::ranges::find(kStates, t) - kStates.begin());
+}
 
 void LaidOut::lay_out_state(TensorId t) {
   const Extent& e = extent(t);
@@ -103,7 +105,8 @@ void LaidOut::lay_out_state(TensorId t) {
   for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
     std::memcpy(before(t, at), row, static_cast<size_t>(e.g.row_bytes()));
   });
-  set_view(given_, spec_of(t), {before_[place_of(t)].data(), {heads * slots * columns, slots * columns, columns, 1}});
+  set_view(given_, spec_of(t),
+           {before_[place_of(t)].data(), {heads * slots * columns, slots * columns, columns, 1}});
 }
 
 std::byte* LaidOut::before(TensorId t, const Index& at) {
@@ -122,14 +125,19 @@ void LaidOut::restore_state(TensorId t) {
 void LaidOut::keep_state(TensorId t, std::span<const int64_t> bits) {
   const auto bytes = static_cast<size_t>(extent(t).g.element_bytes);
   std::vector<std::byte>& before = before_[place_of(t)];
-  if (bits.size() * bytes != before.size()) throw std::invalid_argument("another state's elements");
+  if (bits.size() * bytes != before.size())
+    throw std::invalid_argument("keep_state(): the state has another number of elements");
   for (size_t n = 0; n < bits.size(); ++n) std::memcpy(&before[n * bytes], &bits[n], bytes);  // little-endian
   extent(t).hash = ~hash_touched(extent(t));  // so that restore_state() writes it
   keeps_states_ = true;
 }
 
 LaidOut::LaidOut(const Case& c, Arena& arena)
-    : case_(c), packed_(c.problem), arena_(arena), strays_(std::make_unique<Strays>(arena)), extents_(kTensorCount) {
+    : case_(c),
+      packed_(c.problem),
+      arena_(arena),
+      strays_(std::make_unique<Strays>(arena)),
+      extents_(kTensorCount) {
   problem_ = problem_of(c.problem);
   tensors_.size = sizeof tensors_;
   for (const TensorSpec& spec : kTensors) {
@@ -201,8 +209,8 @@ void LaidOut::give_workspace(uint64_t bytes, uint64_t align) {
   }
   e.begin = e.data - kRedzoneBefore;
   e.touched.emplace_back(e.begin, e.end);
-  // The redzones hold NaN patterns whatever the case's poison is, because the workspace's size need not be a
-  // multiple of an element's size.
+  // The redzones hold NaN patterns whatever the case's poison is. The workspace may end inside an element: a
+  // shifted pattern of NaN is still NaN, and one of 2^100 would be another number.
   fill_pattern(e.begin, e.data, arena_.poison.workspace);
   fill_pattern(e.elements_end(), e.end, arena_.poison.workspace);
   fill_pattern(e.data, e.elements_end(), workspace_pattern(case_, arena_.poison));
@@ -237,7 +245,8 @@ std::span<const std::byte> LaidOut::workspace() const {
 }
 
 void LaidOut::keep_workspace(std::span<const std::byte> left) {
-  if (left.size() != workspace().size()) throw std::invalid_argument("another workspace's bytes");
+  if (left.size() != workspace().size())
+    throw std::invalid_argument("keep_workspace(): the workspace has another size");
   if (left.empty()) return;
   std::memcpy(extent(TensorId::kWorkspace).data, left.data(), left.size());
   workspace_used_ = true;

@@ -6,11 +6,11 @@
 namespace attnfuzz {
 namespace {
 
-// Describes the write at `at`, its first visible byte, in a slot where only e is laid out.
+// Describes a write in the slot of tensor t, whose extent is e. `at` is the first byte that changed.
 MemoryFault stray(const Extent& e, TensorId t, const std::byte* at) {
   using enum MemoryFault::Kind;
   const std::string name = name_of(t);
-  // The first bytes of an element may be 0.
+  // A written element may begin with bytes of 0, which look untouched: go back to the beginning of its element.
   if (e.g.element_bytes > 0 && at >= e.data) at -= (at - e.data) % e.g.element_bytes;
   if (e.touched.empty())
     return {kRedzone, t, {}, "memory was written where " + name + " would lie; this case has no such tensor"};

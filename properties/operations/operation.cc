@@ -61,7 +61,7 @@ std::vector<const Operation*> operations_for(uint64_t problem_features, uint64_t
 }
 
 void make_call(const Operation& operation, Case& c, uint64_t kernel_features) {
-  // Before shape(): values planted in K and V are bits in the format of K and V, which this changes.
+  // Before shape(), which may read values planted in K and V: set_kv8() changes their format.
   if ((operation.known.bits & ATTN_FEATURE_KV8) == 0) set_kv8(c, std::nullopt);
   if ((operation.known.bits & ATTN_FEATURE_KEY_STEP) == 0) give_up_key_blocks(c);
   if (operation.shape != nullptr) operation.shape(c, kernel_features);

@@ -21,7 +21,7 @@ enum class Relation : uint8_t {
   kAtLeast,    // the value or more
   kExactly,    // the value and no other that was tried
   kRemainder,  // the same remainder modulo period, and at least `least`
-  kOtherThan,  // most values, with exceptions
+  kOtherThan,  // all values that were tried, except those that `text` names
 };
 const char* to_string(Relation relation);  // "as it is", "at least", "exactly", "remainder", "other than"
 

@@ -34,8 +34,8 @@ void shrink_broadcast(Search& s, Find&& broadcast) {
   change(s, [&](Case& c) { broadcast(c)->query = false; });
 }
 
-// With another seed, the first query may get the values that a later one has now; a simpler kind or format
-// may do the same.
+// To reach a single query, its row of the bias must get the values with which a later row fails. Tries other
+// seeds, kinds and formats with seq_q = 1.
 void shrink_bias_values(Search& s) {
   const Bias now = *s.best().problem.bias;
   const auto attempt = [&](BiasKind kind, int32_t dtype, int64_t seq_q, uint64_t seed) {
@@ -117,15 +117,15 @@ void shrink_patterns(Search& s) {
   }
 }
 
-// A kernel that misses a far row reads other bytes. Which bytes these are depends on the distance, and so does
-// the fill that tells them from the row. Tries several distances and fills, the plainest first.
+// A kernel that misses a far row reads other bytes. The distance decides which bytes, and so which fill makes
+// them differ from the row's. Tries several distances and fills, the plainest first.
 void shrink_far_rows(Search& s, size_t t) {
   // At a page's end those bytes are unmapped, whatever the distance.
   change(s, [&](Case& c) {
     const int64_t spread = c.layout[t].spread;
     c.layout[t] = {.spread = spread, .placement = Placement::kPageEnd};
   });
-  constexpr int64_t kBeside = 1 << 12;  // beyond the redzones, where nothing was written
+  constexpr int64_t kBeside = 1 << 12;  // elements: a wrapped address then lies behind the redzone
   for (const int64_t border : {int64_t{1} << 24, int64_t{1} << 30, int64_t{1} << 31}) {
     for (const int64_t spread : {border, border + kBeside}) {
       for (const Data& data : regimes()) {
@@ -141,10 +141,10 @@ void shrink_far_rows(Search& s, size_t t) {
 }
 
 void shrink_layouts(Search& s) {
-  // Borders of alignment, of 24-bit products, of 2 GiB and of 31 bits.
+  // In elements: borders of alignment, of 24-bit products, of 2 GiB of 16-bit elements, and of 31 bits.
   const std::vector<int64_t> worth = {4, 8, 64, 1 << 24, (1 << 24) + 1, 1 << 30, int64_t{1} << 31};
   change(s, [](Case& c) { c.layout = {}; });
-  // A wrong stride may reach the same bytes from fewer columns.
+  // With 1 or 2 columns, a wrong stride may show in the usual layout.
   for (const int64_t dim_qk : {1, 2}) {
     for (const int64_t dim_v : {1, 2}) {
       if (s.best().layout == Case{}.layout) break;
@@ -165,7 +165,7 @@ void shrink_layouts(Search& s) {
     change(s, [&](Case& c) { c.layout[t].order = usual.order; });
     change(s, [&](Case& c) { c.layout[t].junk_unit_strides = false; });
     change(s, [&](Case& c) { c.layout[t].across = false; });
-    // Columns apart are simpler than columns across rows or in reverse order.
+    // A column step of 2 is simpler than `across` or than columns in reverse order.
     if (s.best().layout[t].across || (s.best().layout[t].backwards & 8) != 0) {
       change(s, [&](Case& c) {
         c.layout[t].across = false;
@@ -180,8 +180,7 @@ void shrink_layouts(Search& s) {
           [&](Case& c, int64_t value) { c.layout[t].step = value; });
     change(s, [&](Case& c) { c.layout[t].placement = usual.placement; });
     if (s.best().layout[t].spread != 0) shrink_far_rows(s, t);
-    // The least spread is one element more than the step without a spread. A far spread is lowered to other
-    // values, because a gap may replace it.
+    // The least spread is one element more than the step without a spread.
     std::vector<int64_t> spreads = worth;
     if (!spread_is_far(s.best().layout[t]))
       spreads.insert(spreads.begin(), step_without_spread(s.best(), static_cast<TensorId>(t)) + 1);

@@ -38,9 +38,9 @@ struct Trained {
   std::string refused;  // why a kernel refused, or could not be judged; empty: neither
   std::optional<StepFailure> failure;
   std::vector<double> losses;  // of each step, by the O that the kernels gave
-  std::vector<double> due;     // the same by the oracle's O, for the inputs of the call that gave it
+  std::vector<double> due;     // the losses by the oracle's O, for the inputs that each forward call got
   double worst = 0;            // the largest error/bound
-  std::string note;            // on equal gates; empty: none
+  std::string note;            // a warning that all gates are equal (model.h); empty: they are not
 };
 
 struct StepKernel {
@@ -86,7 +86,7 @@ class Calls {
   std::map<size_t, std::vector<std::byte>> left_;  // the workspace that each pass has left
 };
 
-// The LSE that a forward call has saved, in the base that the plan of call `c` of `reader` reads.
+// The LSE saved by a forward call, converted to the base that `reader` expects in case `c`.
 std::vector<float> lse_for(const GivenCall& forward, const Case& c, Target& reader);
 
 // The expected numbers, with NaN wherever the oracle does not expect one number.

@@ -1,4 +1,4 @@
-// The sizes and settings of a step of training: the first that both kernels take.
+// Chooses the sizes and settings of a step of training from a list, by what both kernels take.
 //
 //   const Choice choice = choose_setup(on, batches, Gates::kDrawn);
 //   if (!choice.setup) throw UserError(choice.why);

@@ -4,7 +4,7 @@
 //   pages.count();                         // pages of K and of V
 //   pages.of(b, n);                        // the page of batch entry b whose first key is n * size
 //   pages.owner({page, slot});             // {b, j}; nothing for a slot that holds no key
-//   pages.row(b);                          // row b of the block table, entries without a meaning included
+//   pages.row(b);                          // row b of the block table, unused columns included
 //
 // The first pages of all entries may be the same (Paging::shared). The owner of a shared key is the first of
 // the entries with the most keys. An append (ATTN_FEATURE_APPEND) has pages for the keys that it writes, too;
@@ -43,7 +43,7 @@ class Pages {
     const int64_t own = n - paging_.shared;
     return page_of_[static_cast<size_t>(own < 0 ? n : first_[static_cast<size_t>(b)] + own)];
   }
-  // The pages of batch entry b, shared ones included.
+  // The number of pages of batch entry b, shared ones included.
   int64_t owned(int64_t b) const { return owned_[static_cast<size_t>(b)]; }
   std::optional<StoredRow> owner(const StoredRow& stored) const;
   std::vector<int64_t> row(int64_t b) const;
@@ -53,12 +53,12 @@ class Pages {
 
   Paging paging_;
   int64_t columns_;
-  std::vector<int64_t> keys_;     // of each batch entry
-  std::vector<int64_t> owned_;    // pages of each batch entry
-  int64_t shared_ = 0;            // pages at the first places that entries share
-  int64_t longest_ = 0;           // the first entry with the most keys
-  std::vector<int64_t>
-      first_;  // places of the entries' own first pages, and the end: places count pages in order
+  std::vector<int64_t> keys_;   // of each batch entry
+  std::vector<int64_t> owned_;  // pages of each batch entry
+  int64_t shared_ = 0;          // pages at the first places that entries share
+  int64_t longest_ = 0;         // the first entry with the most keys
+  // A place is the number of a page before the shuffle: shared pages first, then those of each entry.
+  std::vector<int64_t> first_;    // the place of each entry's own first page, and the end
   std::vector<int64_t> page_of_;  // the page at a place
   std::vector<int64_t> place_of_;
 };

@@ -113,7 +113,7 @@ void give_lists(Case& c, uint64_t operation, uint64_t kernel_features) {
   Dice dice(drawn);
   Problem& p = c.problem;
   p.features |= operation;
-  // If a window, a mask or a bias hides keys in the drawn case, this case is causal instead.
+  // Lists have no window, mask or bias. Cases with one become causal, and so do half of the others.
   const bool hidden = p.window_left >= 0 || p.window_right >= 0 || p.mask || p.bias;
   if (hidden || dice.percent(50)) p.causal = true;
   if (!drawn.problem.causal && p.causal && dice.percent(60)) p.align = ATTN_BOTTOM_RIGHT;

@@ -28,7 +28,8 @@ struct SessionTargets {
   bool empty() const { return append.empty() && copy.empty() && attend.empty(); }
   // True if kernel `number` can make no call.
   bool never_called(size_t number) const;
-  // The kernel that keeps keys and values itself, which then is the only one; else nullptr.
+  // The kernel whose own class keeps keys and values (CacheKind::kOwn), else nullptr. It is then the only
+  // kernel.
   const SessionTarget* own() const;
   // Gives each library a new process.
   void renew() const;

@@ -161,14 +161,14 @@ SessionFile file_of(const Json& json) {
   int64_t version = 0;
   in.integer(kMark, version);
   if (in.find(kMark) == nullptr)
-    throw Wrong{"this is no file of a sequence: it has no field '" + std::string(kMark) + "'"};
+    throw Wrong{"this is no file of a sequence of calls: it has no field '" + std::string(kMark) + "'"};
   if (version != kSessionVersion)
     throw Wrong{"'" + std::string(kMark) + "' is version " + std::to_string(version) +
                 "; this attnfuzz reads version " + std::to_string(kSessionVersion)};
   SessionFile file;
   if (const Json* before = in.list("before", kMostBefore)) {
     for (size_t n = 0; n < before->size(); ++n) {
-      const std::string where = "before, sequence " + std::to_string(n);
+      const std::string where = "before, sequence of calls " + std::to_string(n);
       Reader of((*before)[n], where);
       file.chain.before.push_back(session_of(of));
       of.finish();

@@ -228,9 +228,9 @@ TEST(SessionFile, refuses_by_name) {
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "setup": {"pages": 1000000000}})"),
             "pages is not between 1 and 4096");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "before": [{"steps": [{"do": "free", "sequences": [0]}]}]})"),
-            "before, sequence 0: step 0: s0 is not there");
+            "before, sequence of calls 0: step 0: s0 is not there");
   EXPECT_EQ(refusal(R"({"attnfuzz_calls": 1, "before": [{"stepz": []}]})"),
-            "before, sequence 0 has the unknown field 'stepz'");
+            "before, sequence of calls 0 has the unknown field 'stepz'");
   EXPECT_NE(refusal("{"), "");
 }
 

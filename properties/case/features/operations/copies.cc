@@ -1,5 +1,5 @@
-// A copy of pages (ATTN_FEATURE_COPY_PAGES): pairs of pages, one for each batch entry. The pages belong to no
-// entry.
+// A copy of pages (ATTN_FEATURE_COPY_PAGES): pairs of pages. `batch` is the number of pairs. No sequence of
+// keys has these pages.
 #include <algorithm>
 
 #include "properties/case/features/feature.h"
@@ -29,7 +29,7 @@ bool mutate_copies(const DrawContext& context, Case& c) {
   return true;
 }
 
-// Keeps pairs within the pages, and as many as there are batch entries.
+// Keeps the pairs whose pages exist, at most `batch`, and sets `batch` to their number.
 void tidy_copies(Case& c) {
   Problem& p = c.problem;
   if (!is_copy(p)) return c.copies.clear();
@@ -91,7 +91,7 @@ Complaint illegal_copies(const Case& c) {
 }  // namespace
 
 extern constinit const Feature copies = checked({
-    // kShrinkToggles: a pair is a batch entry
+    // kShrinkToggles: the number of pairs is `batch`, which is lowered like any size
     // kDraw: operations/copy_pages/operation.cc turns a drawn case into a copy
     .without = {kShrinkToggles, kShrinkIntegers, kAlternatives, kCanonicalSeeds, kDraw, kCrossoverGroups,
                 kNumbers, kRefusals},

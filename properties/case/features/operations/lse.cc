@@ -1,4 +1,4 @@
-// The caller may want the LSE or not; of the operation nsa_score, the scores of blocks.
+// want_lse: the caller wants the LSE, or in nsa_score the scores of blocks.
 #include "properties/case/features/feature.h"
 
 namespace attnfuzz::feature {
@@ -22,7 +22,8 @@ extern constinit const Feature lse = checked({
     .crossover_groups = {{"want_lse", 1, take<kLseFields>}},
     .words = {{Section::kSurroundings, 5,
                [](const Case& c, Sentence& words) {
-                 if (!c.want_lse) words.push_back(c.problem.scores_blocks() ? "scores not wanted" : "LSE not wanted");
+                 if (!c.want_lse)
+                   words.push_back(c.problem.scores_blocks() ? "scores not wanted" : "LSE not wanted");
                }}},
 });
 

@@ -10,9 +10,9 @@ namespace {
 
 constexpr auto kKv8Fields = [](auto& c) { return std::tie(c.problem.kv8); };
 
-// The percentages of cases that get 8 bits, for a kernel that knows them: 16 % of cases without pages and 45 % of those
-// in pages, because caches of 8 bits mostly lie in pages, and most properties make pages dense. A check in batches
-// judges 8 bits one by one, outside of them, and draws 6 % of these shares.
+// The percentages of cases that get 8 bits, for a kernel that knows them: 16 % of cases without pages and 45 %
+// of those in pages, because caches of 8 bits mostly lie in pages, and most properties make pages dense. A
+// check in batches judges 8 bits one by one, outside of them, and draws them in 6 % of 16 % of the cases.
 constexpr int64_t kKv8Percent = 16, kKv8PercentInPages = 45, kKv8PercentIfSlow = 6;
 // A case with more keys stays as it is.
 constexpr int64_t kMostKv8Keys = 8192;
@@ -35,14 +35,14 @@ KvScales draw_scales(Rng& rng) {
   return scales;
 }
 
-// Gives each page a scale of its own.
+// In 35 % of the cases with pages, gives each page a scale of its own.
 void draw_by_page(Rng& rng, const Problem& p, KvScales& scales) {
   if (!p.paging || p.paging->size > kMostKv8Keys || !rng.percent(kByPagePercent)) return;
   if (scales.kind == ScaleKind::kOne) scales.kind = ScaleKind::kPowers;
   scales.page = static_cast<int>(p.paging->size);
 }
 
-// Codes that other fills rarely give: all codes, subnormals, the largest number.
+// Fills that reach codes which others miss: distinct codes, subnormals, huge numbers.
 void draw_codes(Rng& rng, Case& c) {
   const auto some = [&](Fill& fill, int low) {
     const auto kind =
@@ -130,7 +130,7 @@ template <KvScales Kv8::* kOf>
 void give_up_scales(Case& c) {
   (*c.problem.kv8).*kOf = KvScales{};
 }
-// The scales of K or of V: as simple as powers of two, then as found.
+// The scales of K or of V: powers of two, the same for all entries; then as found with seed 0; then as found.
 template <KvScales Kv8::* kOf>
 constexpr ShrinkToggle scales_toggle(const char* name) {
   return {name, has_scales<kOf>, give_up_scales<kOf>, [](Case& to, const Case& from, int choice) {

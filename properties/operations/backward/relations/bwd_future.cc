@@ -1,6 +1,6 @@
 // A query does not affect keys that it does not see, nor dQ of other queries. Some queries get other values in
 // Q and dO, and so another O and LSE. dQ of all other queries, and dK and dV of the keys that no changed query
-// sees, must keep their bits.
+// sees, must keep their bits if both plans promise that, and otherwise stay within their bounds.
 #include <algorithm>
 
 #include "properties/operations/backward/relations/tools.h"

@@ -10,7 +10,8 @@ bool adapt_permute_keys(Case& c, const KernelInfo&, std::string*) {
   Problem& p = c.problem;
   p.causal = false;
   p.window_left = p.window_right = -1;
-  // Entries of different lengths are permuted differently, so none may share a row.
+  // With key lengths each entry permutes within its own length. So entries cannot share a mask, a bias, K, V or
+  // scales.
   if (p.key_lengths && p.mask) p.mask->broadcast.batch = false;
   if (p.key_lengths && p.bias) p.bias->broadcast.batch = false;
   if (p.key_lengths) c.once.k.batch = c.once.v.batch = false;
