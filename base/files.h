@@ -38,9 +38,9 @@ int open_regular(const std::string& path, std::string* error);
 // folder or is read-only. A command that writes hours later calls this first.
 void expect_room_for(const std::string& path);
 
-// Writes a temporary file beside the target and renames it, so that the file is whole
-// or absent. A symbolic link is followed first. A device or a FIFO is written to and
-// never replaced. Throws std::system_error that names the file.
+// Writes a temporary file beside the target and renames it, so that a reader sees
+// the old file (or none) or the whole new one. A symbolic link is followed first. A device or a FIFO is written
+// to and never replaced. Throws std::system_error that names the file.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace attnfuzz

@@ -81,9 +81,9 @@ void add_export(CLI::App& app, Action& action) {
       app.add_subcommand("export", "Writes a finding as one C++ or Python file that shows it without attnfuzz");
   const auto arguments = std::make_shared<ExportArguments>();
   add_case_arguments(*command, *arguments);
-  command->add_flag(
-      "--cpp", arguments->cpp,
-      "a C++17 file that needs only kernels/attention.h; its head names the paths that worked here");
+  command->add_flag("--cpp", arguments->cpp,
+                    "a C++17 file that needs only kernels/attention.h; the comment at its top names the paths "
+                    "that worked here");
   command->add_flag("--python", arguments->python,
                     "a Python script that needs only NumPy; if a Python function failed, it imports the "
                     "function from its file");

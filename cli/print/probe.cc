@@ -8,14 +8,13 @@
 namespace attnfuzz {
 
 void add_probe_option(CLI::App& command, ProbeArguments& arguments) {
-  arguments.option =
-      command
-          .add_option(
-              "--probe", arguments.place,
-              "print the intermediates of one block and warp beside the due ones: BLOCK,WARP or X,Y,Z,WARP "
-              "(default: those of the first wrong element)")
-          ->expected(0, 1)
-          ->type_name("[BLOCK,WARP]");
+  arguments.option = command
+                         .add_option("--probe", arguments.place,
+                                     "print the intermediate values of one warp beside the expected ones: "
+                                     "BLOCK,WARP, or X,Y,Z,WARP with "
+                                     "blockIdx = X,Y,Z (default: the warp of the first wrong element)")
+                         ->expected(0, 1)
+                         ->type_name("[BLOCK,WARP]");
 }
 
 std::optional<ProbeRequest> parse_probe(const std::string& text) {

@@ -23,8 +23,9 @@ Verdict confirmed(const Verdict& by_batch, Verdict v, const Case& c) {
   const bool counted = fits(v.dead_rows, by_batch.dead_rows) &&
                        fits(v.uninformative_rows, by_batch.uninformative_rows) &&
                        fits(v.unconstrained_rows, by_batch.unconstrained_rows);
-  // The oracles' errors may differ by kApart of the bound, and so may their bounds. Together this is less than
-  // 4 kApart of error/bound. Two runs of a kernel that is not deterministic may differ by a whole bound.
+  // The oracles' errors may differ by kApart of the bound, and so may their bounds. So error/bound differs by
+  // about 2 kApart, and 4 leaves room. Two runs of a kernel that is not deterministic may differ by a whole
+  // bound.
   const double apart = v.plan.deterministic ? 4 * kApart : 1, more = v.worst - by_batch.worst;
   const bool no_failure = v.outcome == Outcome::kPass || v.outcome == by_batch.outcome;
   if (no_failure && counted && more <= apart && (!all || more >= -apart)) return v;

@@ -135,7 +135,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     request_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     answer_bell_ = raised(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
     open_pipe(output_fd_, ends[0]);
-    // A socket instead of a pipe, because it tells the supervisor when this process has gone.
+    // A socket instead of a pipe: its other end shows that this process is gone, and end() can shut it down.
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
       throw_errno("socketpair");
@@ -180,7 +180,7 @@ WorkerProcess::WorkerProcess(const WorkerCommand& command, int arena_fd) {
     // If the system has no pidfd (before Linux 5.3, some sandboxes), wait() takes the end of the output for the
     // worker's exit.
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, supervisor_, 0));
-    if (tasks_) tasks_->take(supervisor_);  // if the worker has already started, await_number() adds it
+    if (tasks_) tasks_->take(supervisor_);  // read_status() adds the worker
     close_theirs();
   } catch (...) {
     close_theirs();
@@ -280,7 +280,7 @@ void WorkerProcess::await_number() {
 void WorkerProcess::freeze() {
   await_number();
   if (worker_ <= 0 || status_ || kill(worker_, SIGSTOP) != 0) return;
-  constexpr int kMostRounds = 20'000;  // some seconds; a thread that still runs is in a system call
+  constexpr int kMostRounds = 20'000;  // 2 s; a thread that has not stopped by then is blocked in a system call
   for (int round = 0; round < kMostRounds && !all_stopped(worker_); ++round) {
     if (round > 100) usleep(100);
   }

@@ -245,8 +245,8 @@ class WorkerTarget final : public Target, public BatchTarget {
       reply.exploit = Exploit::kLate;
       reply.fault = Fault{ATTN_REPORT_RACE, {}, {}, kLateWords, "", 0};
     }
-    // A kernel that does not refuse late must refuse in plan(). This status is then the failure, and a report
-    // beside it is ignored.
+    // Only some kernels may refuse in run() (KernelInfo::refuses_late). Of others this status is the failure,
+    // and a report beside it is ignored.
     if (reply.status == ATTN_UNSUPPORTED && !info_.refuses_late) reply.fault.reset();
     reply.crash = unknown_status(answer.status);
     reply.seconds = std::isfinite(answer.seconds) ? std::max(answer.seconds, 0.0) : 0.0;
@@ -280,7 +280,7 @@ class WorkerTarget final : public Target, public BatchTarget {
            std::to_string(wire::kMaxRanges);
   }
 
-  // Why nothing ran, if the device had too little memory. Only a device of its own can lack it.
+  // Why nothing ran, if the GPU had too little memory. On the CPU the answer is ignored.
   std::optional<std::string> no_memory(const wire::Answer& answer) const {
     if (answer.no_memory == 0 || info_.backend == ATTN_CPU) return std::nullopt;
     return printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
@@ -364,10 +364,10 @@ class WorkerTarget final : public Target, public BatchTarget {
     return message;
   }
 
-  // Sleeps until the worker answered, died, or used up its time. That is `full` seconds, or the brief watch's
-  // share of them. On the CPU it is processor time, with a limit on the clock that is many times longer; on a
-  // device it is the clock. A call whose blocks go on ending has more time (Pace). If it uses that up too,
-  // slow_ is set.
+  // Sleeps until the worker answered, died, or used up its time: `full` seconds, or the brief watch's share of
+  // them. On the CPU these are seconds of the processor, and the limit by the clock is many times longer. On a
+  // GPU they are seconds by the clock. A call whose blocks go on ending has more time (Pace). If it uses that
+  // up too, slow_ is set.
   template <class Answered>
   WorkerProcess::Event wait_for(Answered answered, double full) {
     const bool brief = watch_ == Watch::kBrief, on_cpu = info_.backend == ATTN_CPU;
@@ -441,7 +441,8 @@ class WorkerTarget final : public Target, public BatchTarget {
     // Only plan() and run() of one case read ranges; those of an earlier case must not count.
     const bool lays = request.command == wire::Command::kPlan || request.command == wire::Command::kRun;
     const auto ranges = lays ? std::span<const MemoryRange>(ranges_) : std::span<const MemoryRange>();
-    if (lays && too_many_ranges()) throw std::logic_error("plan() and run() do not send such a case");
+    if (lays && too_many_ranges())
+      throw std::logic_error("a case with too many ranges of memory: plan() and run() refuse it");
     wire.request.range_count = static_cast<uint32_t>(ranges.size());
     std::ranges::copy(ranges, wire.ranges);
     std::ranges::copy(calls, wire.calls);
@@ -555,7 +556,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   std::vector<uint8_t> coverage_;  // coverage of the runs since coverage() was last called
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
-  Probe probed_;                              // likewise
+  Probe probed_;                              // of the last run with a probe
   std::vector<batch::Result> batch_results_;  // of the last batch
 };
 

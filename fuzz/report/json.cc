@@ -70,7 +70,7 @@ Json gpus_json(const Report& report) {
   struct Gpu {
     int jobs = 0;
     uint64_t cases = 0;
-    double seconds = 0;  // the working time of its jobs
+    double seconds = 0;  // the working time of its slowest job
     double busy = 0,
            busy_seconds = 0;  // the sum of share times seconds over the sessions; and these seconds
   };

@@ -8,7 +8,7 @@ extern const FuzzTarget kFuzzTarget = {"fuzz_stages", {"splitk"}, [](Bench& benc
                                          Judged judged = bench.judge(0, c, "stages");
                                          if (judged.verdict.outcome == Outcome::kFail) return judged;
                                          Judged merged = bench.judge(0, c, "merge_order");
-                                         // A unit to which only one of the two applies is not rejected.
+                                         // An input is rejected only if neither property applies to it.
                                          if (merged.verdict.outcome == Outcome::kRefused) return judged;
                                          return merged;
                                        }};

@@ -55,8 +55,8 @@ def _load():
 
 
 def _own(tensor):
-    """A copy of a tensor with its strides, its alignment and the content of its gaps. A tensor that is spread over
-    gigabytes is copied densely; a dimension with a stride of 0 keeps it."""
+    """A copy of a tensor with its strides, its alignment and the content of its gaps. A tensor that spans more
+    than _MOST_KEPT bytes is copied densely; a dimension with a stride of 0 keeps it."""
     import numpy
 
     view = numpy_view(tensor)
@@ -176,7 +176,7 @@ class Case:
         return {"dlse": self.dlse, "dbias_shape": self.p.dbias_shape}
 
     def assert_within(self, out, lse=None, **how):
-        """The largest error/bound of O and LSE; or an AssertionError that begins with the case: attnfuzz.assert_within().
+        """Returns the largest error/bound of O and LSE, or raises an AssertionError whose last line is the case: attnfuzz.assert_within().
         If the case asks for an LSE (p.want_lse), one that is missing is a ValueError; lse=False leaves it out.
         For a backward pass `out` has the gradients in the form that attnfuzz.assert_gradients_within() takes: dQ, dK and dV, and
         dbias and dsink if the case asks for them (p.dbias_shape, p.has_sink). A missing gradient is a
@@ -258,7 +258,7 @@ def _without_bf16(words):
 
 
 def cases(domain=None, seed=1, count=None, *, first=0, tiles=(64, 64), work=3_000_000, bf16="ml_dtypes", operation="forward"):
-    """Yields drawn cases (attnfuzz.Case) for a loop of your own. Case `i` of a seed depends on nothing else.
+    """Yields drawn cases (attnfuzz.Case) for a loop of your own. Case `i` depends on the arguments and on i, not on other cases.
 
     domain  what the kernel takes: the words of --domain ("seq_q=1 seq_k=1000..4096 no_bias"), or an attnfuzz.Domain;
             None: everything

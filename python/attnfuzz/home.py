@@ -11,8 +11,8 @@ def find(*parts):
         path = os.path.join(home, *parts)
         if os.path.exists(path):
             return path
-    raise FileNotFoundError(f"attnfuzz: {os.path.join(*parts)} is neither in the package nor beside it: build it, or "
-                            "install the wheel")
+    raise FileNotFoundError(f"attnfuzz: {os.path.join(*parts)} is missing in {_package} and in the build tree around it: "
+                            "build attnfuzz, or install the wheel")
 
 
 def command():

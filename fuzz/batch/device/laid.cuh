@@ -1,4 +1,5 @@
-// Computes the elements of an input on a device, one at a time. The values are those that inputs.h writes on the host.
+// Computes the elements of an input on a device, one at a time. The values are those that inputs.h writes on
+// the host.
 #pragma once
 
 #include "fuzz/batch/device/kernels.h"
@@ -14,13 +15,17 @@
 namespace attnfuzz::batch {
 
 // These functions find packed rows by the recipe's borders, as sequences.h does on the host.
-__device__ inline bool is_packed(const Call& call, int t) { return ((call.packed_q | call.packed_k) >> t & 1) != 0; }
+__device__ inline bool is_packed(const Call& call, int t) {
+  return ((call.packed_q | call.packed_k) >> t & 1) != 0;
+}
 __device__ inline const int64_t* borders_of(const Call& call, int t) {
   return (call.packed_q >> t & 1) != 0 ? call.recipe.borders_q : call.recipe.borders_k;
 }
 // The number of rows of a packed tensor that belong to entries. The rows behind them belong to
 // none.
-__device__ inline int64_t owned_rows(const Call& call, int t) { return borders_of(call, t)[call.problem.batch]; }
+__device__ inline int64_t owned_rows(const Call& call, int t) {
+  return borders_of(call, t)[call.problem.batch];
+}
 // The queries of batch entry b.
 __device__ inline int64_t queries_of(const Call& call, int64_t b) {
   const int64_t* borders = call.recipe.borders_q;
@@ -72,11 +77,11 @@ __device__ inline uint32_t filled(const Fill& fill, int32_t dtype, int64_t b, in
 
 // All values of one row of Q, K or V share these numbers.
 struct RowValues {
-  uint32_t b, h, row;  // the row's batch entry, head, and place in that entry
-  int64_t from_b, from_h, from_s;  // the place in the fill
+  uint32_t b, h, row;              // the row's batch entry, head, and place in that entry
+  int64_t from_b, from_h, from_s;  // the indices at which the fill is evaluated, after the remap
   bool planted;                    // some values of the row are planted
-  bool nan;                        // the row lies beyond its key length
-  bool random;                     // `key` is set: all values but the planted ones come from a random fill
+  bool nan;     // the row holds NaN, because it is past its key length and the recipe asks for that
+  bool random;  // `key` is set: all values but the planted ones come from a random fill
   fill_values::RandomRow key;
 };
 
@@ -102,7 +107,8 @@ __device__ inline RowValues row_values(const Call& call, int t, uint32_t b, uint
     row.from_b = all_entries || shared ? 0 : source(recipe.batch, b, length);
     row.from_h = all_heads ? 0 : source(query ? recipe.head_q : recipe.head_kv, h, length);
   }
-  if (row.random) row.key = fill_values::random_row(fill, dtype == ATTN_F16, row.from_b, row.from_h, row.from_s);
+  if (row.random)
+    row.key = fill_values::random_row(fill, dtype == ATTN_F16, row.from_b, row.from_h, row.from_s);
   return row;
 }
 
@@ -124,9 +130,10 @@ __device__ inline uint32_t value_bits(const Call& call, int t, const RowValues& 
   return bits;
 }
 
-// The bits of an element of Q, K or V that belongs to no batch entry: InputRows::write_slack(). It lies in a row of a
-// packed tensor, where `page` is 0, or in a slot of a page.
-__device__ inline uint32_t slack_bits(const Call& call, int t, uint32_t page, uint32_t h, uint32_t s, uint32_t d) {
+// The bits of an element of Q, K or V that belongs to no batch entry: InputRows::write_slack(). It lies in a
+// row of a packed tensor, where `page` is 0, or in a slot of a page.
+__device__ inline uint32_t slack_bits(const Call& call, int t, uint32_t page, uint32_t h, uint32_t s,
+                                      uint32_t d) {
   const int32_t dtype = call.problem.dtype;
   const bool numbers = in_pages(call, t) ? call.recipe.paging.numbers
                        : t == kQuery     ? call.recipe.numbers_q != 0
@@ -187,8 +194,7 @@ __device__ inline uint32_t bias_at(const Call& call, uint32_t b, uint32_t h, uin
 
 __device__ inline uint8_t mask_at(const Call& call, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
   const PairSource at = pair_source(call, call.recipe.mask.broadcast, b, h, i, j);
-  return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_q,
-                       call.recipe.seq_k);
+  return pattern_shows(call.recipe.mask.visible, at.b, at.h, at.i, at.j, call.recipe.seq_q, call.recipe.seq_k);
 }
 
 // The list of query i of KV head g.

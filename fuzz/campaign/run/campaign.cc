@@ -178,7 +178,7 @@ class Supervisor {
     return summary;
   }
 
-  // A tolerated failure that passes is an event, like a new failure.
+  // Each check of a tolerated failure is an event; an unexpected answer is also a note.
   void look_at_tolerated() {
     while (const auto recheck = rechecks_.step()) tell_recheck(*recheck);
   }

@@ -8,7 +8,8 @@ Reproducer without_build(Reproducer r, const std::string& kernel) {
   r.c.build_kind = "plain";
   Problem& p = r.c.problem;
   if (p.dim_qk > p.dim_v) std::swap(p.dim_qk, p.dim_v);
-  // Which input has the odd layout, and which sizes make strides matter, depends on chance only.
+  // Findings of one bug differ by chance in which input has the odd layout and in the sizes that make strides
+  // matter. So all odd layouts become one.
   bool odd = false, odd_input = false;
   for (size_t t = 0; t < kTensorCount; ++t) {
     TensorLayout& layout = r.c.layout[t];

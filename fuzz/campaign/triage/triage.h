@@ -1,10 +1,11 @@
-// Turns a crash into a finding: it is run again, reduced, named, counted and written.
+// Turns a crash into a finding: it is run again, reduced, named, counted and written. A crash is any failure
+// that a job has filed, wrong numbers too.
 //
-//   0. A crash that died or is stuck at the same place in the kernel's code as a finding is counted there
+//   0. A failure in which the kernel died or hung at the place of a known finding is counted there
 //      (finding_list.h), without being run.
-//   1. It is run three times, each in a fresh process. If all fail: deterministic. If none fails, it is run
-//      after the cases that preceded it: dependent on state; an end of the trace that suffices is kept.
-//      Otherwise it is run up to ten times: flaky, k of n, or never again.
+//   1. It is run three times, each in a fresh process. If all fail, it is deterministic. If none fails, it is run after
+//      the cases that preceded it. If it then fails, it depends on state, and a tail of the trace that suffices is kept.
+//      In all other cases it is run up to ten times: flaky (k of n), or never again.
 //   2. If an existing finding explains it (explained.h), it is counted there. Otherwise it is reduced, unless
 //      it needs other cases to fail. The best case so far is always on disk, and the next session continues an
 //      interrupted reduction. A failure that fails every time is then run under other thread orders and in the
@@ -39,8 +40,8 @@ void triage(const Triage& t);
 void note_triage_exit(const std::string& dir);
 
 // A reproducer whose dedupe_key() is the key by which a campaign counts findings. It leaves out what depends on
-// how the failure was discovered: the build and back end; which head dimension it was; and for an odd layout,
-// which of Q, K and V has it, and which sizes make strides matter.
+// how the failure was discovered: the build and back end; whether dim_qk or dim_v is the large one; and for an
+// odd layout, which of Q, K and V has it, and all sizes but dim_v.
 Reproducer without_build(Reproducer r, const std::string& kernel);
 
 // choose_crash() returns the index of the next crash. Crashes whose target and kind have been examined least

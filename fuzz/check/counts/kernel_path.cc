@@ -101,7 +101,8 @@ class PathSearch {
   PathSearch(const std::string& asked, int32_t variants, Target& target)
       : asked_(asked), variants_(variants), target_(target) {}
 
-  // The case in a variant in which the property's call of it takes the path. The drawn variant is tried first.
+  // Returns the case in a variant in which it takes the path, as adapted by the property. The drawn variant is
+  // tried first.
   std::optional<Case> find(Case c, const Property& property) {
     const int32_t drawn = c.env.variant;
     if (takes(c, property)) return c;
@@ -145,8 +146,8 @@ class PathSearch {
 }  // namespace
 
 std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
-                                  const std::vector<const Property*>& properties, const std::string& asked, Target& target,
-                                  std::string* why) {
+                                  const std::vector<const Property*>& properties, const std::string& asked,
+                                  Target& target, std::string* why) {
   constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
   constexpr size_t kTogether = 4;
   const Property& as_it_is = *find_property("reference");

@@ -45,8 +45,8 @@ struct Judging {
 };
 
 // Cases that may fail without the relation that found the failure: the case itself; the variant that failed,
-// with its values in their usual order; and the case with splits, because a run in stages has splits even if
-// the case does not ask for them.
+// with its values in their usual order; and the case with splits, because the property `stages` runs both
+// stages of Split-K even if the case asks for no splits.
 std::vector<Case> by_themselves(const Case& c, const Verdict& verdict, const KernelInfo& kernel) {
   std::vector<Case> all = {c};
   if (verdict.failing) {
@@ -81,7 +81,7 @@ Reduction reduce_watched(const Case& c, const Verdict& verdict, const Property& 
     Case adapted = candidate;
     std::string why;
     keep_known(property, adapted);
-    // A candidate that the property would change is another case.
+    // If adapt() would change the candidate, another case would be judged.
     if (!property.adapt(adapted, kernel, &why) || !(adapted == candidate)) {
       Verdict verdict;
       verdict.outcome = Outcome::kRefused;
@@ -114,13 +114,13 @@ Reduction reduce_on(const Case& c, const Verdict& verdict, const Property& prope
   }
   Judging judging = {target, calibration};
   const auto reduce_here = [&] {
-    const BriefWatch watch(target,
-                           verdict.kind == Kind::kHang);  // the minimal case gets the full time limit
+    // Brief while a hang is reduced; below, the minimal case gets the full time limit.
+    const BriefWatch watch(target, verdict.kind == Kind::kHang);
     return reduce_watched(c, verdict, property, judging, options);
   };
   Reduction reduction = reduce_here();
   const bool hangs = reduction.verdict.kind == Kind::kHang;
-  // On a device a failure may come and go by itself.
+  // A failure on a GPU need not repeat, so another run would refute nothing.
   if (!hangs && target.info().backend != ATTN_CPU) return reduction;
   target.renew();
   const Property* judged_by = find_property(reduction.verdict.property);
@@ -143,14 +143,15 @@ Reduction reduce_failure(const Case& c, const Verdict& verdict, const Property& 
   // not at a cause.
   if (verdict.kind == Kind::kSlow)
     return {.minimal = c, .verdict = verdict, .complete = true, .needs = {}, .indifferent = {}};
-  // A case that fails in any arithmetic does not need a GPU's, unless the whole check is in one.
+  // If the case also fails with ATTN_ARITHMETIC_ANY, it does not need a GPU's arithmetic. This is not tried if
+  // the whole check has one (--arithmetic).
   Case any = c;
   if (calibration.arithmetic == ATTN_ARITHMETIC_ANY) any.env.arithmetic = ATTN_ARITHMETIC_ANY;
   const Verdict in_any = any == c ? verdict : judge(any, property, target, calibration);
   const bool needed = in_any.outcome != Outcome::kFail || in_any.kind != verdict.kind;
   Reduction reduction =
       reduce_on(needed ? c : any, needed ? verdict : in_any, property, target, calibration, options);
-  // A kernel without variants refuses all but its own choice, which is no need of the failure.
+  // A kernel without variants takes only variant 0, so "needs variant 0" would say nothing.
   if (target.info().variants.empty())
     std::erase_if(reduction.needs,
                   [](const Need& need) { return need.part == "variant" || need.part == "the variant"; });

@@ -131,8 +131,9 @@ Failure Mirror::fits(std::span<const MemoryRange> ranges) {
   size_t free = 0, total = 0;
   if (auto why = cuda_failure("free memory", cudaMemGetInfo(&free, &total))) return why;
   if (need + kReserveBytes <= free + mapped_bytes_) return std::nullopt;
-  return std::string(batch::kNoMemory) + "the case touches " + std::to_string(need >> 20) +
-         " MiB of device memory, of which " + std::to_string((free + mapped_bytes_) >> 20) + " MiB are free";
+  return std::string(batch::kNoMemory) + "the case needs " + std::to_string(need >> 20) +
+         " MiB of device memory; " + std::to_string((free + mapped_bytes_) >> 20) + " MiB are free, of which " +
+         std::to_string(kReserveBytes >> 20) + " stay reserved";
 }
 
 Failure Mirror::map(const Span& span, cudaStream_t stream) {

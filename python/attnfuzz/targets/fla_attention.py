@@ -2,8 +2,9 @@
 and its backward pass.
 
 Tensors are (batch, position, head, dim), and a group of heads is a power of two from 16 on. It is always causal, of the bottom
-right. A list names no block twice, and each query sees a key: its own block is always listed. Packed sequences are a batch of
-one, and their queries and keys may differ in number, except in the backward pass, which therefore takes none here.
+right. fla expects that a list names no block twice and names the query's own block, so this target removes repeats and masks
+queries that see no key. Packed sequences are a batch of one. Their numbers of queries and keys may differ in the forward pass
+but not in fla's backward pass, so selected_backward takes no packed sequences.
 """
 
 from dataclasses import replace
@@ -49,7 +50,7 @@ def selected(p, q, k, v, indices):
     with attnfuzz.compiling():
         o, lse = parallel_nsa_fwd(q, k, v, lists, p.select, p.block, p.scale)
     o, lse = o.transpose(1, 2), lse.transpose(1, 2)
-    # A query that sees no key gets 0 / 0: the library lists its own block.
+    # fla expects that the own block is listed, so for a query that sees no key it computes 0 / 0.
     dead = lse == -torch.inf
     return o.masked_fill(dead[..., None], 0), lse
 
@@ -64,7 +65,7 @@ def selected_packed(p, q, k, v, indices, cu_seqlens_q=None, cu_seqlens_k=None):
     lists = usual_lists(indices if cu_seqlens_q is not None else indices.transpose(1, 2).flatten(0, 1))
     q, k, v, cu_q, cu_k = attnfuzz.pack(p, q, k, v, cu_seqlens_q, cu_seqlens_k)
     o, lse = q.new_zeros(*q.shape[:2], p.dim_v), q.new_zeros(p.heads_q, len(q), dtype=torch.float32)
-    rows = int(cu_q[-1])  # the library takes each row of Q for one of a sequence
+    rows = int(cu_q[-1])  # fla takes each row of Q for one of a sequence, so the rows after the last sequence are left out
     if rows:
         with attnfuzz.compiling():
             of_rows, its_lse = parallel_nsa_fwd(q[None, :rows], k[None], v[None], lists[None, :rows], p.select, p.block, p.scale,

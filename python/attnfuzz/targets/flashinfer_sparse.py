@@ -1,7 +1,7 @@
 """FlashInfer's attention with a block-sparse mask, on a GPU. A query is a block of one row, and lists blocks of keys.
 
-`block_sparse` makes one plan for each batch entry and KV head, because all heads of a plan have the same blocks. Heads lie
-between positions and dims; the LSE is (position, head), of base 2. FlashInfer's lists name each block once and have no
+`block_sparse` makes one plan for each batch entry and KV head, because all heads of a plan have the same blocks. Q, K,
+V and O are (position, head, dim); the LSE is (position, head), of base 2. FlashInfer's lists name each block once and have no
 -1; rows_of_lists() makes them so. The number of keys is a multiple of the block. Nothing is causal, because FlashInfer
 would apply causal order to positions among the listed keys.
 """
@@ -35,9 +35,9 @@ def one_head(p, call, q, k, v, lists):
     return call.run(*(contiguous(t.transpose(0, 1)) for t in (q, k, v)), return_lse=True)
 
 
-# With fewer than four query heads in a group it runs the kernels of its decode, otherwise those of its prefill. Their
-# classes differ, so the wider ones are declared. The LSE of the prefill sums probabilities that are rounded first
-# (docs/found/flashinfer/flashinfer-lse-of-rounded-sums.py).
+# FlashInfer uses its decode kernels for groups of fewer than four query heads, and else its prefill kernels. The target
+# declares the looser error classes of the two. The prefill's LSE sums rounded probabilities, which is a known failure
+# (docs/found/flashinfer/flashinfer-lse-of-rounded-sums.py), so the LSE is asked for only with known failures.
 @attnfuzz.target(operation="selected", device="cuda", tiles=(1, 64), errors=replace(FA2, scale="separate_fma"),
                  compiles=("dtype", "heads", "dim"),
                  domain=attnfuzz.Domain(features=("int32",), dtypes=("f16",), dim={DIM}, equal_dims=True,

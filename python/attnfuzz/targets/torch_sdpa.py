@@ -17,12 +17,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attnfuzz
 from attnfuzz.masks import one_mask
 
-# Tensor-core sums, with P rounded to the input's format. The scale is applied to sums in fp32 (efficient:
-# see its source; cuDNN: a node of PyTorch's graph, whose intermediate results are declared as fp32),
-# whether or not a compiler fuses that with the subtraction.
+# Tensor-core sums, with P rounded to the input's format. Sums in fp32 are scaled (efficient: see its source;
+# cuDNN: a node of PyTorch's graph, whose intermediate results are declared as fp32). A compiler may fuse the scaling
+# with the subtraction of the maximum; separate_fma covers both.
 TENSOR = attnfuzz.Errors(accumulator="tensor", p="input", scale="separate_fma")
-# flash-attention 2 also computes ex2 of a scaled score in one rounding. Confirmed by 1,634 cases on an
-# H200.
+# flash-attention 2 scales a score and subtracts the maximum in one FMA, and takes ex2.approx of it. Confirmed by
+# 1,634 cases on an H200.
 FLASH = replace(TENSOR, exp="ex2.approx", log="fast_logf", rcp="approx", scale="fused")
 # With few queries it splits the keys, at most 128 times, and weighs the parts by their LSE in fp32,
 # which loses digits if scores are large (docs/found/pytorch/flash/flash-split-with-large-scores.py).
@@ -32,11 +32,11 @@ SPLIT = FLASH if attnfuzz.shows_known() else replace(FLASH, partials="fp32", mer
 GRID = dict(batch=attnfuzz.at_least(1)) if attnfuzz.shows_known() else dict(batch=range(1, 65536), heads_q=attnfuzz.at_most(65535))
 POSITIVE = attnfuzz.shows_known() or "positive"
 COMMON = dict(softcap=False, window=False, key_lengths=False, align="top_left", non_finite=False)
-# Rows are read in vectors of 16 bytes. Callers must align them, or it aligns only some.
+# Rows are read in vectors of 16 bytes. The caller must align them: PyTorch copies only some misaligned tensors.
 ALIGNED = {} if attnfuzz.shows_known() else dict(layout="inner", align_bytes=16)
 
 
-# A boolean mask is converted to this number, which is added (docs/found/pytorch/cudnn/cudnn-hidden-score.py).
+# cuDNN subtracts this number from the scores that a boolean mask hides (docs/found/pytorch/cudnn/cudnn-hidden-score.py).
 HIDDEN = {"f16": 65504.0, "bf16": 65536.0}
 
 
@@ -80,8 +80,7 @@ def own_bias(bias, q):
     return bias if bias is None or bias.dtype in (q.dtype, torch.float32) else bias.float()
 
 
-# Flash allocates its output like Q. Only equal strides, or a stride of 0, can change which dimension is
-# innermost.
+# Flash allocates its output like Q, with columns innermost unless another stride of Q is 0 or 1.
 def lies_as_a_result_can(q):
     if not {0, 1}.intersection(q.stride()[:3]):
         return
@@ -103,7 +102,7 @@ def efficient(p, q, k, v, bias=None, mask=None):
     tile = 64 if max(p.dim_qk, p.dim_v) <= 128 else 32
     reads_wrong = p.has_bias or p.has_mask or (p.causal and p.heads_q > 1)
     if p.seq_q % tile == 1 and reads_wrong and k.stride(1) == 0 and v.stride(1) == 0:
-        attnfuzz.known("K and V stored once for all heads, causal or a mask, and a query left over behind tiles of 64 or 32 "
+        attnfuzz.known("K and V stored once for all heads, with a bias, a mask or causal, and one query more than full tiles of 64 or 32 "
                        "(docs/found/pytorch/efficient/efficient-query-left-over.py)")
     return call(SDPBackend.EFFICIENT_ATTENTION, p, q, k, v, one_mask(bias, mask))
 
@@ -132,8 +131,8 @@ def cudnn(p, q, k, v, bias=None, mask=None):
     m = one_mask(bias, mask)
     if mask is not None and not attnfuzz.shows_known():
         outweighed(p, q, k, mask)
-    # Known: a mask stored once for all queries, or of one query, with strides of 1 where a length is 1
-    # (docs/found/pytorch/cudnn/cudnn-mask-stored-once.py).
+    # Known: cuDNN reads a mask wrongly if its query stride is 0 or there is one query, and dimensions of length 1 have
+    # a stride of 1. A clone has other strides (docs/found/pytorch/cudnn/cudnn-mask-stored-once.py).
     if m is not None and (m.stride(2) == 0 or p.seq_q == 1) and not attnfuzz.shows_known():
         m = m.clone(memory_format=torch.contiguous_format)
     o = call(SDPBackend.CUDNN_ATTENTION, p, q, k, v, m)

@@ -1,8 +1,8 @@
-"""vLLM's attention kernels in Triton: its paged and packed attention, decode, merge and cache writes, each alone and the
-writes with attention in sequences of calls. On a GPU; with TRITON_INTERPRET=1 on the CPU, in f16.
+"""vLLM's attention kernels in Triton: its paged and packed attention, decode, merge and cache writes, a target each; `cache`
+runs writes and attention in sequences of calls. On a GPU; with TRITON_INTERPRET=1 on the CPU, in f16.
 
-Rows are (row, head, dim), with packed queries. Pools of keys are (page, slot, head, dim). Causal is bottom right; with it a
-window has a left side alone, otherwise two equal sides. Dense keys are put into pages of 16, and packed keys are pages of one.
+Rows are (row, head, dim), with packed queries. Pools of keys are (page, slot, head, dim). Causal is bottom right. If it is
+causal, a window has only a left side, and otherwise two equal sides. Dense keys are put into pages of 16, and packed keys are pages of one.
 """
 
 import copy
@@ -130,8 +130,8 @@ def decode_of(p, q, k, v, key_lengths, block_table, latent):
     return out[:, :, None], lse[:, :, None]
 
 
-# Known: heads without a group multiply in Q's format (docs/found/vllm/vllm-decode-without-groups.py), and of a group of more than
-# 16 that is no multiple of 16 some heads read another KV head (docs/found/vllm/vllm-decode-groups-of-17.py).
+# Two known faults limit groups to 2..16. A group of 1 rounds Q K to Q's format (docs/found/vllm/vllm-decode-without-groups.py).
+# In a group above 16 that is no multiple of 16, some heads read another KV head (docs/found/vllm/vllm-decode-groups-of-17.py).
 GROUPS = None if attnfuzz.shows_known() else range(2, 17)
 DECODE = dict(PAGED, layout="inner", group=GROUPS, seq_q=1, causal=False, window=False, lse=True)
 

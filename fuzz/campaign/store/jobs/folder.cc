@@ -215,7 +215,8 @@ void load_shared_state(const std::string& dir, const std::vector<CampaignTarget>
   };
   const auto confirmed = read_confirmed(dir);
   for (const CorpusEntry& entry : read_corpus(dir)) {
-    // A target that confirmed the entry saw the same situations, as far as the case decides them.
+    // Situations follow from the case and not from the verdict, so each target that confirmed the entry met
+    // them.
     for (auto [at, end] = confirmed.equal_range(entry.id); at != end; ++at) {
       if (const size_t n = number_of(at->second); n < targets.size()) learn_situations(entry, n);
     }
