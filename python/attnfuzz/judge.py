@@ -13,7 +13,7 @@ from attnfuzz.cache import Cache
 from attnfuzz.declare import Target, definition_of
 from attnfuzz.domain import Domain, dtype_named
 from attnfuzz.errors import Errors
-from attnfuzz.home import command
+from attnfuzz import home
 
 _WRAPPER = """import importlib.util
 import sys
@@ -93,12 +93,15 @@ def _place(function):
 
 
 def _run(name, words, readable=None):
+    if home.worker_of:
+        raise RuntimeError(f"check() and judge() cannot run in a worker, and a worker imports {home.worker_of}: write them under "
+                           "if __name__ == '__main__':")
     environment = dict(os.environ, ATTNFUZZ_PYTHON=sys.executable)
     if readable:
         environment["ATTNFUZZ_READABLE"] = ":".join(p for p in (readable, os.environ.get("ATTNFUZZ_READABLE")) if p)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "check.json")
-        ran = subprocess.run([command(), "check", name, *words, "--json", report], env=environment,
+        ran = subprocess.run([home.command(), "check", name, *words, "--json", report], env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(report):
             raise RuntimeError(f"attnfuzz check {name}: {ran.stdout.strip()}")
