@@ -201,6 +201,28 @@ with tempfile.TemporaryDirectory() as folder:
         bad.append(f"a file that names a module which wakes the driver: {ran.returncode}: {ran.stdout[-1000:]}")
     del os.environ["PYTHONPATH"]
 
+    # Whatever a file does, there is a verdict on it once a check has begun, and on others in any case.
+    leaving, gone = os.path.join(folder, "leaving.py"), os.path.join(folder, "gone")
+    with open(leaving, "w") as f:
+        f.write(f"import os\nif os.path.exists({gone!r}): os._exit(0)\n" + TARGET
+                + f"    if os.path.exists({gone!r}): os._exit(0)\n" + RETURN)
+    for words in (), ("--keep-going",):
+        # It leaves in the midst of the check, and cannot be imported from then on.
+        log = os.path.join(folder, "log")
+        timer = subprocess.Popen(["sh", "-c", "until grep -q bound: log; do sleep 0.1; done; sleep 2; touch gone"], cwd=folder,
+                                 stderr=subprocess.DEVNULL)
+        got, ran = check(folder, f"{leaving}:mine", f"{STRANGERS}:honest", "-v", *words, length=("--for", "4s"), log=log)
+        timer.wait()
+        os.remove(gone), os.remove(log)
+        said = got.get("mine", {}), got.get("honest", {})
+        if ran.returncode != 1 or said[0].get("status") != "found" or said[1].get("status") != "held":
+            bad.append(f"one that leaves, {words}: {ran.returncode}: {ran.stdout[-1000:]}")
+        elif said[0]["failure"]["kind"] != "crash":
+            bad.append(f"one that leaves, {words}: {said[0]['failure']}")
+    with open(gone, "w"):
+        got, ran = check(folder, f"{leaving}:mine", f"{STRANGERS}:honest")
+    if ran.returncode != 2 or got.keys() != {"honest"} or "exit status 0 while the library was loaded" not in ran.stdout:
+        bad.append(f"one that leaves at once: {ran.returncode}: {ran.stdout[-1000:]}")
 for path in ("/tmp/strangers-were-here", "/dev/shm/strangers-were-here", STRANGERS + ".was-here"):
     if os.path.exists(path):
         bad.append(f"{path} was written")

@@ -110,6 +110,7 @@ REFUSED = {
     "replace-bell": (("crash",), "closed or replaced the worker's descriptors", "uses up descriptors"),
     "thread-swarm": (("crash",), "threads", "uses up threads"),
     "drain-bells": (("unwritten", "crash"), "", None),
+    "write-answer": (("crash",), "answer was overwritten, and says: x", "reaches for memory"),
     # Kernels with a false plan.
     "says-small-tiles": (NUMBERS, "", None),
     "says-merges": (NUMBERS, "", "looser plan"),
