@@ -5,7 +5,7 @@
 // Names in the call are the fields of attn_entry::Args (kernels/cuda_source/adapter/args.h). They say what the
 // kernel takes:
 //
-//   S, but neither Sq nor Sk   as many queries as keys
+//   S, but neither Sq nor Sk   as many queries as keys; S is the number of keys
 //   no Dv                      one head dimension
 //   no Hkv                     a head of K and V for each query head
 //   no causal, no lse          no causal mask; no LSE is written
