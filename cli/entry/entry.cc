@@ -32,11 +32,13 @@ std::string identifier(std::string stem) {
   return stem.empty() || std::isdigit(static_cast<unsigned char>(stem[0])) ? "k_" + stem : stem;
 }
 
-// The folder of the entry's project. Its name has a hash of the source's path: two sources with one file name,
-// of two folders, must not share a library.
+// The folder of the entry's project. Its name has a hash of what the user said: neither two sources with one
+// file name nor two functions of a source may share a library, because replay lines name it.
 fs::path project_folder(const Entry& entry, const std::string& folder) {
   const fs::path source = fs::absolute(entry.source).lexically_normal();
-  const uint64_t hash = text_hash(source.string());
+  std::string said = source.string() + '\n' + entry.call + '\n' + entry.takes;
+  for (const std::string& include : header_folders(entry)) said += '\n' + include;
+  const uint64_t hash = text_hash(said);
   return fs::path(folder) / fmt::format("{}-{:08x}.attnfuzz", identifier(source.stem()), hash & 0xffffffff);
 }
 
