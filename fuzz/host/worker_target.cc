@@ -437,6 +437,7 @@ class WorkerTarget final : public Target, public BatchTarget {
 
   // Does one round trip; the answer is in answer_. Afterwards there is a sound worker or none.
   Outcome ask(const wire::Request& request, std::span<const batch::Call> calls = {}) {
+    finding_.reset(), left_.reset();  // of an earlier call
     if (!process_) {
       if (auto why = start()) {
         const std::string text = "no new worker: " + *why;
