@@ -59,6 +59,17 @@ class KernelCheck {
     begin();
     ask();
     choose_properties();
+    if (arguments_.target.untrusted.empty()) {
+      judge_and_file();
+    } else {
+      judge_and_file_untrusted();
+    }
+    std::fflush(stdout);
+    return std::move(checked_);
+  }
+
+ private:
+  void judge_and_file() {
     const Filing filing = filing_options();
     detail(try_found_before(*target_, calibration_, filing, checked_));
     aim();
@@ -68,11 +79,22 @@ class KernelCheck {
     }
     say_summary();
     file(filing);
-    std::fflush(stdout);
-    return std::move(checked_);
   }
 
- private:
+  // The same, but whatever the kernel does, there is a verdict: that the check ended early is one, too.
+  void judge_and_file_untrusted() {
+    try {
+      judge_and_file();
+    } catch (const std::exception& e) {
+      line_.clear();
+      const std::string why = checked_.kernel.name + ": the check ended early: " + e.what();
+      print("  " + printable(why) + "\n");
+      checked_.not_judged.push_back(why);
+      const std::vector<Failure>& failures = checked_.result.failures;
+      for (size_t n = checked_.filed.size(); n < failures.size(); ++n) say_failure(failures[n], {});
+    }
+  }
+
   void detail(const std::string& text) const {
     if (arguments_.verbose) print(text);
   }
@@ -299,9 +321,13 @@ class KernelCheck {
       filed.replay = replay_line(filed.reproducer, library_.name, peer_name(*target_), filed.before) +
                      distrust_words(arguments_.target);
       filed.statistics = advice_on(failure, filed);
-      print("\n" + failure_block(sections_of(failure, filed, options_.seed, arguments_.verbose),
-                                 arguments_.verbose, takes_colors(STDOUT_FILENO)));
+      say_failure(failure, filed);
     }
+  }
+
+  void say_failure(const Failure& failure, const Filed& filed) const {
+    print("\n" + failure_block(sections_of(failure, filed, options_.seed, arguments_.verbose),
+                               arguments_.verbose, takes_colors(STDOUT_FILENO)));
   }
 
   void say_warning(const WarnedCase& warned, const std::string& file) const {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "base/processes.h"
 #include "cli/check/check_kernel.h"
 #include "cli/open/entry_options.h"
@@ -73,15 +74,35 @@ void complete(CheckArguments& arguments) {
   if (check.jobs == 0) check.jobs = std::max(1u, std::thread::hardware_concurrency());
 }
 
-std::vector<Checked> check_all(CheckArguments& arguments, const Interrupts& interrupts) {
+// Checks the kernels of one argument. False if one of them is untrusted and cannot be opened or checked: the
+// error is printed, and others have their verdicts all the same.
+bool check_each(const std::string& name, const CheckArguments& arguments, const Interrupts& interrupts,
+                std::vector<Checked>& all) {
+  bool sound = true;
+  const auto attempt = [&](const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      if (arguments.target.untrusted.empty()) throw;
+      std::fprintf(stderr, "attnfuzz: %s\n", printable(e.what()).c_str());
+      sound = false;
+    }
+  };
+  std::vector<KernelLibrary> libraries;
+  attempt([&] { libraries = libraries_of(name, arguments.target); });
+  for (const KernelLibrary& library : libraries) {
+    if (!interrupts.came()) attempt([&] { all.push_back(check_kernel(library, arguments, interrupts)); });
+  }
+  return sound;
+}
+
+// `sound`: as check_each() returns.
+std::vector<Checked> check_all(CheckArguments& arguments, const Interrupts& interrupts, bool& sound) {
   for (std::string& kernel : arguments.kernels)
     kernel = library_of_source(kernel, arguments.entry, arguments.target, arguments.out, arguments.check.terms);
   std::vector<Checked> all;
-  for (const std::string& name : arguments.kernels) {
-    for (const KernelLibrary& library : libraries_of(name, arguments.target)) {
-      if (!interrupts.came()) all.push_back(check_kernel(library, arguments, interrupts));
-    }
-  }
+  sound = true;
+  for (const std::string& name : arguments.kernels) sound &= check_each(name, arguments, interrupts, all);
   // Two libraries of the same name in two folders get different names.
   std::map<std::string, int> suites;
   for (Checked& checked : all) {
@@ -132,10 +153,13 @@ Exit run_check(CheckArguments arguments) {
   const Interrupts interrupts;
   std::optional<ResultsApart> apart(
       std::in_place, std::initializer_list<std::string>{arguments.json, arguments.junit, arguments.sarif});
-  const std::vector<Checked> all = check_all(arguments, interrupts);
+  bool sound = false;
+  const std::vector<Checked> all = check_all(arguments, interrupts, sound);
   apart.reset();
+  if (all.empty() && !sound) return kBadUse;
   write_results(arguments, all);
-  return conclude(all, interrupts);
+  const Exit status = conclude(all, interrupts);
+  return sound ? status : kBadUse;
 }
 
 // Adds the options that choose the cases.

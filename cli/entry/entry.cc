@@ -32,11 +32,13 @@ std::string identifier(std::string stem) {
   return stem.empty() || std::isdigit(static_cast<unsigned char>(stem[0])) ? "k_" + stem : stem;
 }
 
-// The folder of the entry's project. Its name has a hash of the source's path: two sources with one file name,
-// of two folders, must not share a library.
+// The folder of the entry's project. Its name has a hash of what the user said: neither two sources with one
+// file name nor two functions of a source may share a library, because replay lines name it.
 fs::path project_folder(const Entry& entry, const std::string& folder) {
   const fs::path source = fs::absolute(entry.source).lexically_normal();
-  const uint64_t hash = text_hash(source.string());
+  std::string said = source.string() + '\n' + entry.call + '\n' + entry.takes;
+  for (const std::string& include : header_folders(entry)) said += '\n' + include;
+  const uint64_t hash = text_hash(said);
   return fs::path(folder) / fmt::format("{}-{:08x}.attnfuzz", identifier(source.stem()), hash & 0xffffffff);
 }
 
@@ -106,6 +108,27 @@ void expect_takes_that_count(const Entry& entry) {
         "--takes 'causal = Causal::kOnly'");
 }
 
+// Throws UserError if the call names one of two values, and the kernel cannot know the other.
+void expect_both(const Entry& entry) {
+  const auto says = [&](const char* words) { return std::regex_search(entry.takes, std::regex(words)); };
+  if (names_in_call(entry, "S") && names_in_call(entry, "Sk") && !names_in_call(entry, "Sq") &&
+      !says("equal_lengths\\s*=\\s*true"))
+    throw UserError(
+        "the call names S and Sk. S is then the number of keys, too: name Sq, the number of queries, instead "
+        "of S");
+  const bool left = names_in_call(entry, "window_left"), right = names_in_call(entry, "window_right");
+  if (left && !right && !says("Causal::kOnly"))
+    throw UserError(
+        "the call names window_left alone, and windows have a right side, too: name window_right as well (-1: "
+        "no "
+        "limit), or say of a kernel that is always causal --takes 'causal = Causal::kOnly'");
+  if (right && !left)
+    throw UserError(
+        "the call names window_right alone, and windows have a left side, too: name window_left as well (-1: "
+        "no "
+        "limit)");
+}
+
 // Throws UserError that names the part which the contract cannot express.
 void expect_what_can_be_said(const Entry& entry) {
   const bool pages = names_in_call(entry, "pages"), table = names_in_call(entry, "block_table");
@@ -121,6 +144,7 @@ void expect_what_can_be_said(const Entry& entry) {
     throw UserError("the call names pages: say how many keys a page has, as in --takes 'page = 16'");
   const bool cu_q = names_in_call(entry, "cu_q"), cu_k = names_in_call(entry, "cu_k");
   expect_pages_that_can_be_said(entry);
+  expect_both(entry);
   if (cu_q != cu_k && !table)
     throw UserError(std::string("the call names ") + (cu_q ? "cu_q" : "cu_k") + ": name " +
                     (cu_q ? "cu_k" : "cu_q") +

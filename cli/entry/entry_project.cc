@@ -113,7 +113,7 @@ std::string plug_in(const Entry& entry, const std::string& name) {
          "\";\n"
          "  static constexpr attn::Takes kTakes = [] {\n    using namespace attn;\n    Takes t;\n"
          "    t.format = Formats::kOfFunction;\n" +
-         deduced + assignments(entry.takes) +
+         deduced + assignments(entry.takes) + assignments(entry.found) +
          "    return t;\n  }();\n"
          "  static attn::Formats format() { return attn::entry_formats(); }\n"
          "  static void run(const attn::Args& a) { attn::call_entry(a); }\n};\nATTN_ADAPTER(Entry)\n";

@@ -189,7 +189,7 @@ std::string library_of_source(const std::string& kernel, const EntryOptions& opt
   const Compiler compiler = compiler_of_this_machine(entry.build_kind);
   const auto build = [&](const std::string& statements) {
     Entry declared = entry;
-    if (!statements.empty()) declared.takes += (declared.takes.empty() ? "" : "; ") + statements;
+    declared.found = statements;
     return build_entry(declared, compiler, folder);
   };
   // nvcc compiles for CUDA, with the host compiler that CMake finds for it.

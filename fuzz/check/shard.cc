@@ -163,6 +163,48 @@ Drawn case_at(const GeneratorConfig& config, const CheckOptions& options, Target
   return drawn;
 }
 
+namespace {
+
+// A case, and the property that judged it.
+struct Judged {
+  Case& c;
+  const Property*& property;
+  Verdict& verdict;
+};
+
+// True if nothing that the kernel may refuse is in the case.
+bool must_be_taken(const Case& c, const GeneratorConfig& config) {
+  Case without = c;
+  strip_refused(config.refused, without);
+  tidy(without);
+  if (config.domain) lay_within(*config.domain, without);
+  return without == c;
+}
+
+// Replaces a refused case. A relation may need features that the kernel refuses, so the case as it was drawn is
+// judged by itself. If the kernel refuses that too, the case is judged without the features that may be
+// refused, and most of what is unusual. Returns true if the kernel refused a case that it had to take, and
+// another was judged in its place: a kernel must not hide its refusals behind this.
+template <class JudgeAlone>
+bool judge_otherwise(const GeneratorConfig& config, const Case& as_drawn, const JudgeAlone& judge_alone,
+                     const Judged& judged) {
+  const Property* by = find_property("reference");
+  bool refused = false;
+  for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
+    const bool same = judged.property == by && other == judged.c;
+    Verdict verdict = same ? judged.verdict : judge_alone(other, *by);
+    if (verdict.outcome == Outcome::kRefused) {
+      refused = verdict.refused && must_be_taken(other, config);
+      continue;
+    }
+    judged.verdict = std::move(verdict), judged.property = by, judged.c = other;
+    return refused;
+  }
+  return refused && !judged.verdict.refused;  // a refusal by the kernel counts by itself
+}
+
+}  // namespace
+
 CheckResult run_shard(int job, Target& target, const Calibration& calibration, const CheckOptions& options,
                       Shared& shared, OwnWorkers* own) {
   using Clock = std::chrono::steady_clock;
@@ -199,19 +241,10 @@ CheckResult run_shard(int job, Target& target, const Calibration& calibration, c
                       : judged ? *judged
                                : judge(c, *property, in_asan != nullptr ? *in_asan : target, calibration);
     if (verdict.outcome == Outcome::kRefused && !config.refused.nothing() && !alone) {
-      // A relation may need features that the kernel refuses. Then the case is judged by itself. If
-      // the kernel refuses that too, the case is judged without the features that may be refused.
-      const Property* by = find_property("reference");
-      for (const Case& other : {as_drawn, without_refused(as_drawn, config)}) {
-        if (property == by && other == c) continue;  // this pair has been judged
-        Verdict by_itself = judged_on_own(
-            own, target, [&](Target& alone) { return judge(other, *by, alone, calibration); });
-        if (by_itself.outcome == Outcome::kRefused) continue;
-        verdict = std::move(by_itself);
-        property = by;
-        c = other;
-        break;
-      }
+      const auto judge_alone = [&](const Case& other, const Property& by) {
+        return judged_on_own(own, target, [&](Target& alone) { return judge(other, by, alone, calibration); });
+      };
+      result.refused += judge_otherwise(config, as_drawn, judge_alone, {c, property, verdict});
     }
     shared.at[job] = 0;
     result.add(c, verdict);

@@ -235,9 +235,14 @@ class WorkerTarget final : public Target, public BatchTarget {
       return reply;
     }
     if (answer.reason[0]) {
-      // This message is the worker's, not the kernel's.
-      throw std::runtime_error(info_.name + ": " +
-                               printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)}));
+      const std::string reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
+      // This message is the worker's, not the kernel's, unless the kernel wrote over the worker's memory.
+      if (!confined()) throw std::runtime_error(info_.name + ": " + reason);
+      process_.reset();
+      reply.status = ATTN_FAULT;
+      reply.crash = "the worker's answer was overwritten, and says: " + reason;
+      reply.exploit = Exploit::kMemory;
+      return reply;
     }
     reply.status = checked_status(answer.status);
     reply.fault = fault(answer.report);
@@ -308,6 +313,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   }
 
   std::optional<std::string> start_once(bool& killed) {
+    kernels_fault_ = false;
     try {
       process_ = std::make_unique<WorkerProcess>(
           WorkerCommand{options_.worker, options_.library, options_.kernel, options_.measures}, arena_.fd());
@@ -348,6 +354,7 @@ class WorkerTarget final : public Target, public BatchTarget {
         why += "\n" + printable_lines(zygote_of(options_.library, confined()).output());
       killed = event == WorkerProcess::Event::kDied && process_->exit_reason() == ExitReason::kKilled;
     }
+    kernels_fault_ = !killed;
     process_.reset();
     return why;
   }
@@ -430,8 +437,13 @@ class WorkerTarget final : public Target, public BatchTarget {
 
   // Does one round trip; the answer is in answer_. Afterwards there is a sound worker or none.
   Outcome ask(const wire::Request& request, std::span<const batch::Call> calls = {}) {
+    finding_.reset(), left_.reset();  // of an earlier call
     if (!process_) {
-      if (auto why = start()) throw std::runtime_error("no new worker: " + *why);
+      if (auto why = start()) {
+        const std::string text = "no new worker: " + *why;
+        if (confined() && kernels_fault_) return {Ending::kDied, text, "", ExitReason::kNone, Exploit::kNone};
+        throw std::runtime_error(text);
+      }
     }
     wire::Wire& wire = process_->wire();
     process_->discard_output();
@@ -550,6 +562,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   int64_t held_before_ = 0;  // held_blocks() when it was asked
   bool late_ = false;        // outputs of the last run changed after it had returned
   bool other_backend_ = false;
+  bool kernels_fault_ = false;  // if start() failed: the kernel was being loaded, and nobody killed the worker
   Watch watch_ = Watch::kFull;
   std::optional<Slow> slow_;  // progress of the last call, if it was ended as slow
   std::optional<ProbeRequest> probe_;

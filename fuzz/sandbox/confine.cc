@@ -135,7 +135,10 @@ std::optional<std::string> confine(uint32_t measures, const Confined& with, attn
 std::optional<std::string> confine_zygote(uint32_t measures) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("it cannot give up privileges");
   if ((measures & kMeasureFiles) == 0) return std::nullopt;  // the command tells the user that this is missing
-  return restrict_files(measures & (kMeasureFiles | kMeasureNetwork), {"/"}, {"/dev/null"}, drivers_devices());
+  // It starts programs: modules do so on import, and it replaces itself if one wakes the driver (worker.py).
+  // These programs are confined as it is. Its workers give up this right.
+  return restrict_files(measures & (kMeasureFiles | kMeasureNetwork), {}, {"/dev/null"}, drivers_devices(),
+                        {"/"});
 }
 
 }  // namespace attnfuzz::worker

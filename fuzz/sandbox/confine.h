@@ -36,12 +36,13 @@ std::optional<std::string> confine_zygote(uint32_t measures);
 // Splits "/usr/lib:/opt/lib" at ':'. A null pointer gives an empty list.
 std::vector<std::string> paths_of(const char* list);
 
-// The two parts of confine(). Files below `readable`, `writable` and `devices` can be read, files
-// below the last two also written, and `devices` also used by ioctl(). Paths that do not exist are
-// skipped.
+// The two parts of confine(). Files below `readable`, `writable`, `devices` and `programs` can be read, files
+// below the second and third also written, `devices` also used by ioctl(), and `programs` also started. Paths
+// that do not exist are skipped.
 std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,
                                           const std::vector<std::string>& writable,
-                                          const std::vector<std::string>& devices);
+                                          const std::vector<std::string>& devices,
+                                          const std::vector<std::string>& programs = {});
 std::optional<std::string> restrict_calls(const Confined& with, attn_backend backend, const Arena& arena);
 
 }  // namespace attnfuzz::worker

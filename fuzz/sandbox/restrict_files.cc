@@ -32,7 +32,8 @@ bool allow(int ruleset, const std::string& path, uint64_t rights) {
 
 std::optional<std::string> restrict_files(uint32_t measures, const std::vector<std::string>& readable,
                                           const std::vector<std::string>& writable,
-                                          const std::vector<std::string>& devices) {
+                                          const std::vector<std::string>& devices,
+                                          const std::vector<std::string>& programs) {
   const int version = landlock_version();
   const auto failed = [] { return "Landlock refuses: " + std::string(strerror(errno)); };
   landlock::Ruleset wanted = {};
@@ -45,6 +46,7 @@ std::optional<std::string> restrict_files(uint32_t measures, const std::vector<s
   constexpr uint64_t kRead = landlock::kReadFile | landlock::kReadDir;
   bool done = true;
   for (const std::string& path : readable) done = done && allow(ruleset, path, kRead);
+  for (const std::string& path : programs) done = done && allow(ruleset, path, kRead | landlock::kExecute);
   for (const std::string& path : writable) done = done && allow(ruleset, path, kRead | landlock::kWriteFile);
   const uint64_t talk = landlock::kIoctlDevice & wanted.files;  // before version 5, ioctl() is free
   for (const std::string& path : devices)

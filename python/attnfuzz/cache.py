@@ -144,7 +144,7 @@ class Cache:
         features = [word for word in domain.features if word in _FEATURES.get(operation, domain.features)]
         if operation != "merge" and not self.own and "paged" not in features:
             features.append("paged")
-        made = target(**{**self.declared, "domain": Domain(), "operation": "forward"})(lambda p, q, k, v: None)
+        made = target(**{**self.declared, "domain": Domain(), "operation": "forward"})(lambda p, q, k, v, out=None, lse=None: None)
         given = {one.name: getattr(made, one.name) for one in fields(Target)}
         # An append, say, has no LSE that it could leave out, and no groups of query heads.
         lse = domain.lse or "lse" not in outputs_of(OPERATIONS[operation])

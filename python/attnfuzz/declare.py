@@ -102,6 +102,9 @@ class Target:
                             f"any of {', '.join(others)}; {self.__name__} is one of ({', '.join(names)}){self._behind}")
         self.takes = frozenset(names)
         self._check_features()
+        if self.writes_alone and (missing := self._not_written()):
+            raise TypeError(f"target(device='cuda', arrays='dlpack'): {self.__name__} needs the parameters "
+                            f"{' and '.join(missing)} to write into, because what it returns cannot be read from a GPU")
         if self.domain.equal_lengths and "packed" in self.domain.features:
             raise ValueError("Domain(equal_lengths=True) with 'packed': the sizes of packed entries are in memory, where "
                              "nothing can hold a call to it")
@@ -167,6 +170,19 @@ class Target:
         if self.operation == "copy_pages" and "paged" not in features:
             raise ValueError("target(operation='copy_pages'): needs Domain(features=('paged',))")
 
+    @property
+    def writes_alone(self):
+        """True if nothing that the function returns can be copied: arrays of an unknown library on a GPU."""
+        return self.device == "cuda" and self.arrays == "dlpack"
+
+    def _not_written(self):
+        """The outputs that some call asks for and that the function has no parameter for."""
+        bits = OPERATIONS[self.operation]
+        unasked = optional_outputs(bits) if not self.domain.lse else ()
+        return [argument_of(name) for name in outputs_of(bits)
+                if name not in unasked and not TENSOR_SPECS[name][8] & ~self.domain.feature_bits()
+                and argument_of(name) not in self.takes]
+
     def __call__(self, *args, **kwargs):
         if self.positional and len(args) == 1:
             args = (*args, *(kwargs.pop(name) for name in self.positional))
@@ -206,7 +222,7 @@ def target(function=None, *, device="cpu", arrays=None, tiles=(64, 64), errors=E
     domain   what it takes: Domain; cases are drawn inside it
     device   where its tensors lie: "cpu" or "cuda"
     arrays   the type of its arrays: "numpy" (default on the CPU), "torch" (default on a GPU), "jax" (a copy; CPU), or
-             "dlpack" (objects with __dlpack__)
+             "dlpack" (objects with __dlpack__; on a GPU the function writes into out and lse)
     tiles    rows of a tile of queries and of keys, at whose borders cases are aimed
     compiles what it compiles anew for, of "dtype", "batch", "heads", "seq", "dim", "causal", "lse", "bias", "mask",
              "key_lengths", "window", "softcap" and "scale": a check draws 32 cases for each compilation, and the first

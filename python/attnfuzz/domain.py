@@ -83,6 +83,11 @@ def multiple(of, least=None, most=None):
     return Size(multiple=of, least=least, most=most)
 
 
+def _in_order(names):
+    """Names in an order that is the same in each process: a set has none."""
+    return (names,) if isinstance(names, str) else tuple(sorted(names) if isinstance(names, (set, frozenset)) else names)
+
+
 @dataclass(frozen=True)
 class Domain:
     """What the kernel takes. Cases are drawn, varied and reduced inside it. An exception inside it is a failure, except
@@ -143,8 +148,7 @@ class Domain:
     _sizes: dict = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        given = (self.dtypes,) if isinstance(self.dtypes, str) else self.dtypes
-        object.__setattr__(self, "dtypes", tuple(dtype_named(name) for name in given))
+        object.__setattr__(self, "dtypes", tuple(dtype_named(name) for name in _in_order(self.dtypes)))
         unknown = set(self.dtypes) - set(DTYPES)
         if unknown or not self.dtypes:
             raise ValueError(f"Domain(dtypes={self.dtypes!r}): of 'f16', 'bf16' and 'f32'")
@@ -162,7 +166,7 @@ class Domain:
             raise ValueError(f"Domain(lse_base={self.lse_base!r}): 'e' or 2")
         if self.lse_dead not in LSE_DEAD:
             raise ValueError(f"Domain(lse_dead={self.lse_dead!r}): '-inf', '+inf', '0' or 'any'")
-        object.__setattr__(self, "features", (self.features,) if isinstance(self.features, str) else tuple(self.features))
+        object.__setattr__(self, "features", _in_order(self.features))
         if unknown := set(self.features) - set(FEATURE_BITS):
             raise ValueError(f"Domain(features={self.features!r}): there is no {', '.join(sorted(unknown))}; there are "
                              f"{', '.join(FEATURE_BITS) or 'none'}")

@@ -21,12 +21,12 @@ import tempfile
 from dataclasses import replace
 
 from attnfuzz.declare import Unsupported
-from attnfuzz.domain import Domain, at_least, at_most
+from attnfuzz.domain import Domain, Size, at_least, at_most
 from attnfuzz.errors import Errors
 from attnfuzz.judge import named_modules, verdict_on
 
 # Features that neither harness has.
-_PLAIN = dict(window=False, softcap=False, bias=False, mask=False, non_finite=False, batch=at_least(1))
+_PLAIN = dict(window=False, softcap=False, bias=False, mask=False, non_finite=False)
 
 _FILE = """import attnfuzz
 from attnfuzz import harness
@@ -40,18 +40,19 @@ submission = attnfuzz.target({made}, device={device!r}, arrays={arrays!r}, error
 
 def kernelbench(path, name="ModelNew", causal=False, domain=None, errors=None, device="cuda", arrays="torch", seconds=20,
                 seed=None, untrusted=True):
-    """`causal`: true if the model is. `domain`: what it must take beyond its one shape; by default lengths up to 1024 and
-    32, 64 or 128 dims, in fp32. A model has its own scale, 1/sqrt(dim)."""
+    """`causal`: true if the model is. `domain`: the sizes and formats that it must take; by default any batch, lengths up to
+    1024 and 32, 64 or 128 dims, in fp32. A model has its own scale, 1/sqrt(dim)."""
     if domain is None:
         domain = Domain(dtypes=("f32",), seq=range(1, 1025), dim={32, 64, 128})
     domain = replace(domain, equal_lengths=True, equal_dims=True, gqa=False, causal="only" if causal else False,
-                     align="top_left" if causal else None, key_lengths=False, lse=False, scale=False, **_PLAIN)
+                     align="top_left" if causal else None, key_lengths=False, lse=False, scale=False,
+                     batch=_without_none(domain.batch), **_PLAIN)
     path = os.path.abspath(path)
     made = f"harness.model_of({path!r}, {name!r})"
     return _judged(made, [path], domain, errors, device, arrays, seconds, seed, untrusted, os.path.dirname(path))
 
 
-def flashinfer_bench(solution, definition, errors=None, device="cuda", arrays="torch", seconds=20, seed=1,
+def flashinfer_bench(solution, definition, errors=None, device="cuda", arrays="torch", seconds=20, seed=None,
                      untrusted=True):
     """Each argument is a path of a JSON file, or its content."""
     solution, definition = (_read(one) for one in (solution, definition))
@@ -62,7 +63,7 @@ def flashinfer_bench(solution, definition, errors=None, device="cuda", arrays="t
     domain = Domain(dtypes=(shape.dtype,), dim=at_most(shape.dim), heads_q=at_most(shape.heads_kv),
                     seq_q=1 if shape.decode else None, causal="only" if shape.causal else False,
                     align="bottom_right" if shape.causal else None, scale="positive", equal_dims=True, gqa=False,
-                    **_PLAIN)
+                    batch=at_least(1), **_PLAIN)
     with tempfile.TemporaryDirectory() as folder:
         for source in solution["sources"]:
             path = os.path.normpath(os.path.join(folder, source["path"]))
@@ -76,6 +77,12 @@ def flashinfer_bench(solution, definition, errors=None, device="cuda", arrays="t
         made = f"harness.solution_of({folder!r}, {file!r}, {function!r}, {passes!r}, {_part_of(definition)!r})"
         files = [os.path.join(folder, s["path"]) for s in solution["sources"] if s["path"].endswith(".py")]
         return _judged(made, files, domain, errors, device, arrays, seconds, seed, untrusted, folder)
+
+
+def _without_none(batch):
+    """The same sizes of a batch, but not 0, which no harness has."""
+    size = Size.of(batch)
+    return Size(max(size.least or 1, 1), size.most, size.multiple, size.only and [n for n in size.only if n > 0])
 
 
 def _read(one):
@@ -118,7 +125,7 @@ def model_of(path, name):
 
     def model(p, q, k, v):
         """a model of KernelBench's form"""
-        place = str(getattr(q, "device", "cpu"))
+        place = str(getattr(q, "device", "cpu")), str(q.dtype)
         if place not in models:
             arguments = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
             made = getattr(module, name)(*arguments)

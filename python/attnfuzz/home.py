@@ -4,6 +4,8 @@ import os
 
 _package = os.path.dirname(os.path.abspath(__file__))
 
+worker_of = None  # in a process that runs targets (worker.py): the file of the targets
+
 
 def find(*parts):
     """The path of a file of this build or installation."""

@@ -1,6 +1,7 @@
 """Runs the command on a function: check() for tests, judge() for harnesses that take untrusted kernels."""
 
 import ast
+import hashlib
 import inspect
 import json
 import os
@@ -9,19 +10,18 @@ import subprocess
 import sys
 import tempfile
 
+from attnfuzz import home
 from attnfuzz.cache import Cache
-from attnfuzz.declare import Target, definition_of
-from attnfuzz.domain import Domain, dtype_named
-from attnfuzz.errors import Errors
-from attnfuzz.home import command
+from attnfuzz.declare import Target, definition_of, target
+from attnfuzz.domain import dtype_named
+from attnfuzz.tensor import to_bits_of_bf16
 
 _WRAPPER = """import importlib.util
 import sys
 
-import attnfuzz
-from attnfuzz.cache import Cache
 from attnfuzz.domain import Domain, Size
 from attnfuzz.errors import Errors
+from attnfuzz.judge import redeclared
 
 sys.path.insert(0, {folder!r})
 {imports}
@@ -29,13 +29,18 @@ _spec = importlib.util.spec_from_file_location({module!r}, {path!r})
 _module = importlib.util.module_from_spec(_spec)
 sys.modules.setdefault({module!r}, _module)
 _spec.loader.exec_module(_module)
-_f = _module.{name}
-if isinstance(_f, Cache):
-    raise TypeError({is_class!r})
-{name} = attnfuzz.target(getattr(_f, "function", _f), device={device!r}, arrays={arrays!r}, tiles={tiles!r},
-                         errors={errors!r}, domain={domain!r}, bf16={bf16!r}, compiles={compiles!r},
-                         operation=getattr(_f, "operation", {operation!r}))
+{name} = redeclared(_module.{name}, {path!r}, {name!r}, {given})
 """
+
+
+def redeclared(f, path, name, given):
+    """A target with the arguments of target() that are `given`. If `f` is a target, it has the others, and its operation."""
+    if isinstance(f, Cache):
+        raise TypeError(_is_class(path, name))
+    if not isinstance(f, Target):
+        return target(f, **given)
+    own = {x: getattr(f, x) for x in inspect.signature(target).parameters if x != "function"}
+    return target(f.function, **{**own, **given, "operation": f.operation})
 
 
 def named_modules(path):
@@ -93,12 +98,15 @@ def _place(function):
 
 
 def _run(name, words, readable=None):
+    if home.worker_of:
+        raise RuntimeError(f"check() and judge() cannot run in a worker, and a worker imports {home.worker_of}: write them under "
+                           "if __name__ == '__main__':")
     environment = dict(os.environ, ATTNFUZZ_PYTHON=sys.executable)
     if readable:
         environment["ATTNFUZZ_READABLE"] = ":".join(p for p in (readable, os.environ.get("ATTNFUZZ_READABLE")) if p)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "check.json")
-        ran = subprocess.run([command(), "check", name, *words, "--json", report], env=environment,
+        ran = subprocess.run([home.command(), "check", name, *words, "--json", report], env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if not os.path.exists(report):
             raise RuntimeError(f"attnfuzz check {name}: {ran.stdout.strip()}")
@@ -114,12 +122,11 @@ def check(function, cases=2000, seconds=None, seed=1, properties=(), out="found"
     `function` is a target, or any function of (p, q, k, v, ...) at the top of a file; `errors`, `domain` and `operation`
     are then as attnfuzz.target() takes them. Returns the check's result as a dict.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        words = ["--for", f"{seconds}s"] if seconds else ["--cases", str(cases)]
-        words += ["--seed", str(seed), "--out", out]
-        for name in properties:
-            words += ["--property", name]
-        result, ran = _run(_target_name(function, errors, domain, folder, operation=operation), words)
+    words = ["--for", f"{seconds}s"] if seconds else ["--cases", str(cases)]
+    words += ["--seed", str(seed), "--out", out]
+    for name in properties:
+        words += ["--property", name]
+    result, ran = _run(_target_name(function, errors, domain, out, operation=operation), words)
     if ran.returncode != 0:
         raise Failed(failure_first(ran.stdout))
     return result
@@ -137,39 +144,43 @@ def failure_first(text):
 
 
 def _target_name(function, errors, domain, folder, device=None, arrays=None, untrusted=False, operation="forward"):
+    """A target as the command names it. If the function is none, or gets another declaration, a file is written to `folder`.
+    The file's name is made from what it declares, so that a later check finds its reproducers by the same name."""
     if isinstance(function, str):
         path, _, name = os.path.abspath(function).rpartition(":")
     else:
         path, name = _place(function)
-    own = errors is None and domain is None and device is None and arrays is None and operation == "forward"
-    if isinstance(function, Target) and own:
+    given = {"errors": errors, "domain": domain, "device": device, "arrays": arrays}
+    given = {x: value for x, value in given.items() if value is not None}
+    if operation != "forward":
+        given["operation"] = operation
+    if isinstance(function, Target) and not given:
         return f"{path}:{name}"
     # The installed ones of these modules are imported before a worker is confined (worker.py).
     imports = "\n".join(f"import {module}" for module in named_modules(path) if untrusted and module != "attnfuzz")
-    of = function if isinstance(function, Target) else None
-    text = _WRAPPER.format(
-        folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0], path=path, name=name,
-        device=device or (of.device if of else "cpu"), arrays=arrays or (of.arrays if of else None),
-        tiles=of.tiles if of else (64, 64), bf16=of.bf16 if of else "ml_dtypes", errors=errors or (of.errors if of else Errors()),
-        is_class=_is_class(path, name),
-        domain=domain or (of.domain if of else Domain()), compiles=of.compiles if of else (), operation=operation)
-    wrapper = os.path.join(folder, "judged.py")
-    with open(wrapper, "w") as f:
-        f.write(text)
+    text = _WRAPPER.format(folder=os.path.dirname(path), imports=imports, module=os.path.splitext(os.path.basename(path))[0],
+                           path=path, name=name, given=given)
+    wrapper = os.path.join(os.path.abspath(folder), f"judged_{name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py")
+    if not os.path.exists(wrapper):
+        os.makedirs(folder, exist_ok=True)
+        part = f"{wrapper}.{os.getpid()}"  # another process may check the same function
+        with open(part, "w") as f:
+            f.write(text)
+        os.replace(part, wrapper)
     return f"{wrapper}:{name}"
 
 
 def smallest_detectable(errors=None, length=1024, dim=64, dtype="f16"):
     """The smallest relative error of O that is detected, in the median element and relative to its root mean square, for
-    Gaussian inputs of f16 or f32 with one head and this many keys."""
+    Gaussian inputs of f16, bf16 or f32 with one head and this many keys."""
     import numpy
 
     from attnfuzz.oracle import oracle
 
     random = numpy.random.default_rng(1)
-    of = {"f16": numpy.float16, "f32": numpy.float32}[dtype_named(dtype)]
-    q = random.standard_normal((1, 1, 16, dim)).astype(of)
-    k, v = (random.standard_normal((1, 1, length, dim)).astype(of) for _ in range(2))
+    rounded = {"f16": numpy.float16, "bf16": to_bits_of_bf16, "f32": numpy.float32}[dtype_named(dtype)]
+    q = rounded(random.standard_normal((1, 1, 16, dim)))
+    k, v = (rounded(random.standard_normal((1, 1, length, dim))) for _ in range(2))
     expected, bound = oracle(q, k, v, errors=errors)
     return float(numpy.median(bound) / numpy.sqrt((expected**2).mean()))
 
@@ -181,8 +192,9 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     verdict              "held", "failed", or "not judged"
     cases, judged        the number of drawn cases, and the share of them that was compared with the oracle
     worst                the largest error/bound of passing cases
-    smallest_detectable  the relative error of O that would have been found, at 1024 keys; only for a forward pass, else
-                         None
+    smallest_detectable  the relative error of O that would have been found, at 1024 keys, in the first of f16, bf16 and f32
+                         that was drawn; if the function is given by its name, of the loosest classes unless `errors` are
+                         given; only for a forward pass, else None
     declared             the share of the bound that the function declares or leaves open
     cheat                None, or the exploit that a failure or a refusal looks like (docs/untrusted.md)
     failure              None, or kind, message, the reduced case in a line and the largest error/bound
@@ -191,12 +203,12 @@ def judge(function, seconds=20, seed=None, errors=None, domain=None, device=None
     `failure` is set exactly if the verdict is "failed", and `why_not_judged` is non-empty exactly if it is "not judged". A
     failure counts however little else was judged.
 
-    If `errors` and `domain` are given, they override the function's declaration. `seed`: of the stream of cases. None
-    means 1; with `untrusted`, the system draws one, so that nobody knows the cases.
+    What is given of `errors`, `domain`, `device` and `arrays` overrides the function's declaration. `seed`: of the stream
+    of cases. None means 1; with `untrusted`, the system draws one, so that nobody knows the cases.
 
     untrusted: True, or "strict" for all measures. Give the function as "FILE.py:NAME": this process then does not import
     it; a worker does once it is confined. `errors` and `domain` are the caller's, and the function's declaration cannot
-    extend them. What is not given is assumed at the loosest documented class.
+    extend them. What neither says is assumed at the loosest documented class.
 
     operation: of a plain function; a target has its own.
     """
@@ -232,15 +244,15 @@ def verdict_on(name, seconds, seed, errors, domain, untrusted, beside=None, of=N
     every = result["all"]
     answer, why, failure = _answer(result)
     stated = errors or (of.errors if of else None)
-    taken = domain or (of.domain if of else Domain())
+    drawn = result["census"]["fields"]["dtype"]  # the number of calls in each format
+    dtype = next((name for name in ("f16", "bf16", "f32") if drawn[name]), "f16")
     forward = (of.operation if of else operation) == "forward"
     verdict = {
         "verdict": answer,
         "cases": every["cases"],
         "judged": (every["passed"] + every["failed"]) / max(every["cases"], 1),
         "worst": every["worst"],
-        "smallest_detectable": smallest_detectable(stated, dtype="f32" if set(taken.dtypes) == {"f32"} else "f16") if forward
-                               else None,
+        "smallest_detectable": smallest_detectable(stated, dtype=dtype) if forward else None,
         "declared": result.get("declared_share"),
         "why_not_judged": why,
         "cheat": result.get("cheat") or (failure or {}).get("cheat") or None,

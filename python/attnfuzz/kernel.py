@@ -176,6 +176,9 @@ class Kernel:
         if not names and result is not None:
             raise TypeError("the target writes into memory of its own, and returned something")
         rows = {argument_of(name): self.rows_of_entries(p, t, name) for name in names}
+        if self.target.writes_alone and result is not None:
+            raise TypeError("the target returned something, which cannot be read from a GPU with arrays='dlpack': write into "
+                            f"{' and '.join(outputs)} and return nothing")
         returned = None if result is None else by_name(result, list(map(argument_of, names)), map(argument_of, outputs_of(p.features)))
         self.store(returned, outputs, given, rows)
 

@@ -22,7 +22,7 @@ import traceback
 from dataclasses import replace
 from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 
-from attnfuzz import declare, poison
+from attnfuzz import declare, home, poison
 from attnfuzz.asleep import awake
 from attnfuzz.cache import Cache
 from attnfuzz.contract import CUDA, FEATURE_BITS, FEATURE_NO_FORWARD, OPERATIONS, Environment, Plan, Problem, Tensors
@@ -83,6 +83,7 @@ def zygote(path, confined_by=None):
     confined_by: the library that confines this process before it imports what an untrusted file names; None: the file is
     trusted, and imported here.
     """
+    home.worker_of = path
     # Makes torch look for a GPU without waking the driver, which does not survive a fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     begun_in, begun_with = os.readlink("/proc/self/cwd"), dict(os.environ)

@@ -9,6 +9,9 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import unittest.mock
+
+import numpy
 
 from attnfuzz import Domain, Errors, harness
 
@@ -100,6 +103,25 @@ PAGES = definition("gqa_paged_decode_h4_kv2_d16_ps4",
                    page_size=of_const(4))
 
 
+PARAMETERS = """
+class ModelNew:
+    def to(self, device, dtype):
+        self.dtype = dtype
+        return self
+    def eval(self):
+        return self
+    def forward(self, Q, K, V):
+        assert Q.dtype == self.dtype, "expected all arrays to have one format"
+        return str(Q.dtype)
+"""
+
+
+class Placed(numpy.ndarray):
+    """a NumPy array that says where it lies, as PyTorch's do"""
+
+    device = "cpu"
+
+
 class Harness(unittest.TestCase):
     def model(self, text):
         with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +153,30 @@ class Harness(unittest.TestCase):
         verdict = harness.flashinfer_bench(solution(full, False), PAGES, seconds=3, **WHERE)
         self.assertEqual(verdict["verdict"], "failed", verdict)
         self.assertIn("S=1/1 ", verdict["failure"]["case"])
+
+    def test_the_domain_and_the_seed_are_the_callers(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(harness, "verdict_on") as asked:
+            path = os.path.join(folder, "new_model.py")
+            with open(path, "w") as f:
+                f.write(MODEL.replace("CUT", ""))
+            for given, due in (({16}, "batch=16"), (None, "batch>=1"), ({0, 4}, "batch=4"), (range(0, 9), "batch<=8")):
+                harness.kernelbench(path, domain=Domain(dtypes=("f32",), batch=given, dim={64}), **WHERE)
+                _, _, seed, _, domain, _, _ = asked.call_args.args
+                self.assertIn(due, domain.words().split())
+                self.assertNotIn("batch>=0", domain.words().split())
+                self.assertIsNone(seed)
+            harness.flashinfer_bench(solution(RAGGED), GQA, **WHERE)
+            self.assertIsNone(asked.call_args.args[2], "everybody would know the cases")
+
+    def test_a_model_with_parameters_is_made_for_each_format(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "new_model.py")
+            with open(path, "w") as f:
+                f.write(PARAMETERS)
+            model = harness.model_of(path, "ModelNew")
+            for dtype in ("float16", "float32", "float16"):
+                q = numpy.ones((1, 1, 1, 1), dtype).view(Placed)
+                self.assertEqual(model(None, q, q, q), dtype)
 
     def test_what_is_of_another_kind_is_refused(self):
         with self.assertRaisesRegex(ValueError, "neither gqa_ragged nor gqa_paged"):

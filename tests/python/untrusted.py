@@ -86,18 +86,43 @@ AT_IMPORT = {
     "open('/tmp/strangers-were-here', 'w')": "PermissionError",
     "import strange_helper": "PermissionError",
 }
+WAKES_DRIVER = """
+import ctypes, os, subprocess
+driver = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "driver.so"))
+if "ATTNFUZZ_IMPORT_LATE" not in os.environ:
+    try:
+        subprocess.run(["/bin/true"], check=True)
+    except OSError as e:
+        open(f"/no program was started: {e}")
+driver.cuInit(0)
+
+def works():
+    return driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 0
+"""
+TARGET = """
+import attnfuzz
+from attnfuzz.targets import numpy_reference
+@attnfuzz.target(bf16="bits", errors=numpy_reference.ERRORS, domain=attnfuzz.Domain(bias=False, mask=False, key_lengths=False))
+def mine(p, q, k, v):
+"""
+RETURN = "    return numpy_reference.attention.function(p, q, k, v)\n"
 if TORCH:
     REFUSED, REFUSE, TIRES, SLEEPS = TORCH_REFUSED, ("refuses_most",), None, None
 bad = []
 
 
-def check(folder, *words, length=("--cases", "40")):
+def check(folder, *words, length=("--cases", "40"), log=None):
     report = os.path.join(folder, "check.json")
+    if os.path.exists(report):
+        os.remove(report)
     ran = subprocess.run(
         [ATTNFUZZ, "check", *words, "--untrusted", "--domain", DOMAIN, *length, "--seed", "1", "--jobs", "1", "--reduce-seconds", "0.01", "--work",
          "30000", "--watchdog", "5", *(("--backend", "cuda") if ON_GPU else ()), "--out", os.path.join(folder, "found"), "--json", report],
-        env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True)
+        env=dict(os.environ, ATTN_HARNESS="1", ATTNFUZZ_PYTHON=sys.executable), cwd=folder,
+        stdout=open(log, "w") if log else subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if log:
+        with open(log) as f:
+            ran.stdout = f.read()
     if not os.path.exists(report):
         return {}, ran
     with open(report) as f:
@@ -163,7 +188,41 @@ with tempfile.TemporaryDirectory() as folder:
         f.write("import writes_when_imported\n")
     os.environ["PYTHONPATH"] = installed
     check(folder, os.path.join(folder, "submitted.py"))
+
+    # It may start programs, as some modules do on import, and itself if a module wakes the CUDA driver.
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", os.path.join(installed, "driver.so"),
+                    os.path.join(os.path.dirname(STRANGERS), "fake_driver.c")], check=True)
+    with open(os.path.join(installed, "wakes_driver.py"), "w") as f:
+        f.write(WAKES_DRIVER)
+    with open(os.path.join(folder, "submitted.py"), "w") as f:
+        f.write("import wakes_driver\n" + TARGET + "    assert wakes_driver.works()\n" + RETURN)
+    got, ran = check(folder, os.path.join(folder, "submitted.py"), length=("--cases", "20"))
+    if ran.returncode != 0:
+        bad.append(f"a file that names a module which wakes the driver: {ran.returncode}: {ran.stdout[-1000:]}")
     del os.environ["PYTHONPATH"]
+
+    # Whatever a file does, there is a verdict on it once a check has begun, and on others in any case.
+    leaving, gone = os.path.join(folder, "leaving.py"), os.path.join(folder, "gone")
+    with open(leaving, "w") as f:
+        f.write(f"import os\nif os.path.exists({gone!r}): os._exit(0)\n" + TARGET
+                + f"    if os.path.exists({gone!r}): os._exit(0)\n" + RETURN)
+    for words in (), ("--keep-going",):
+        # It leaves in the midst of the check, and cannot be imported from then on.
+        log = os.path.join(folder, "log")
+        timer = subprocess.Popen(["sh", "-c", "until grep -q bound: log; do sleep 0.1; done; sleep 2; touch gone"], cwd=folder,
+                                 stderr=subprocess.DEVNULL)
+        got, ran = check(folder, f"{leaving}:mine", f"{STRANGERS}:honest", "-v", *words, length=("--for", "4s"), log=log)
+        timer.wait()
+        os.remove(gone), os.remove(log)
+        said = got.get("mine", {}), got.get("honest", {})
+        if ran.returncode != 1 or said[0].get("status") != "found" or said[1].get("status") != "held":
+            bad.append(f"one that leaves, {words}: {ran.returncode}: {ran.stdout[-1000:]}")
+        elif said[0]["failure"]["kind"] != "crash":
+            bad.append(f"one that leaves, {words}: {said[0]['failure']}")
+    with open(gone, "w"):
+        got, ran = check(folder, f"{leaving}:mine", f"{STRANGERS}:honest")
+    if ran.returncode != 2 or got.keys() != {"honest"} or "exit status 0 while the library was loaded" not in ran.stdout:
+        bad.append(f"one that leaves at once: {ran.returncode}: {ran.stdout[-1000:]}")
 for path in ("/tmp/strangers-were-here", "/dev/shm/strangers-were-here", STRANGERS + ".was-here"):
     if os.path.exists(path):
         bad.append(f"{path} was written")

@@ -41,7 +41,7 @@ struct Statistics {
       paths;  // by path_name() of the plan (kernel_path.h), for cases that have a plan
   std::map<std::string, uint64_t> rejections;   // "PROPERTY: reason", printable -> count
   std::map<std::string, uint64_t> by_bounds;    // "PROPERTY: why not bit for bit" -> count
-  uint64_t refused = 0;                         // the rejections that are the kernel's
+  uint64_t refused = 0;  // cases that the kernel refused, even if others were judged in their place
   std::map<std::string, uint64_t> build_kinds;  // cases run in another build than the check's
   std::map<std::string, uint64_t>
       warning_counts;  // sign (properties/judge/statistical_warning.h) -> cases that did not fail

@@ -40,6 +40,21 @@ expect 1 "^FAIL" right/mine.cu --finite --reduce-seconds 2 --entry "$call"
 grep -q "mine  *cpu plain: .* 0 failed" log || { echo "the right one of two sources does not pass"; cat log; wrong=1; }
 eval "\"\$attnfuzz\" $(sed -n 's/^replay: attnfuzz //p' log | tail -1)" >replayed 2>&1
 [ $? -eq 1 ] || { echo "the failure of two sources does not fail again"; cat replayed; wrong=1; }
+# Each call of a source has a library of its own, so a replay line of one still fails after another was checked.
+cat >two.cu <<'CODE'
+#include "right/mine.cu"
+void leaves_last(float* q, float* k, float* v, float* o, int B, int H, int S, int D) {
+  attention_forward(q, k, v, o, B, H, S > 1 ? S - 1 : S, D);
+}
+CODE
+of=two.cu
+expect 1 "^replay: " --finite --reduce-seconds 2 --entry 'leaves_last(q, k, v, o, B, H, S, D)'
+replay=$(sed -n 's/^replay: attnfuzz //p' log)
+expect 0 "40 cases in" --finite --entry "$call"
+grep -q "found before" log && { echo "a failure of another function is tried"; cat log; wrong=1; }
+eval "\"\$attnfuzz\" $replay" >replayed 2>&1
+[ $? -eq 1 ] || { echo "the failure of another function does not fail again"; cat replayed; wrong=1; }
+of=mine.cu
 # Without clang, g++ builds it again, and each property measures the same errors.
 if [ -n "$gxx" ]; then
   cp "$source" mine.cu

@@ -20,6 +20,12 @@ expect 0 "40 cases in" --finite --entry "$rows" --takes 'heads = one_of(1); page
 expect 2 "say how many keys a page has" --entry "$rows"
 expect 2 "name it in the call" --entry 'o = one(q, k, v)' --takes 'page = 16'
 expect 2 "window_left, window_right" --entry 'o = one(q, k, v)' --takes 'window = 128'
+# Half of what a kernel must know.
+expect 2 "name Sq, the number of queries" --entry 'f(q, k, v, o, B, H, S, Sk, D)'
+expect 2 "name window_right as well" --entry 'o = two(q, k, v, scale, causal, window_left)' --takes "$takes"
+expect 2 "name window_left as well" --entry 'o = two(q, k, v, scale, causal, window_right)' --takes "$takes"
+expect 0 " window [1-9]" --finite --entry 'o, lse = two(q, k, v, scale, window_left, 0)' \
+  --takes "$takes; scale = Scale::kPositive; causal = Causal::kOnly"
 # A statement that would be ignored is refused, with what to add.
 of=tensors.cu
 expect 2 "dim_v = .*name Dv in the call" --entry 'f(q, k, v, o, Sq, Sk, D)' --takes 'dim = one_of(64); dim_v = one_of(32)'

@@ -81,5 +81,27 @@ const Kernel refuses{"refuses-all", rounded<3>, only<[](const attn_problem&) { r
 const Kernel refuses_most{"refuses-most", compute,
                           only<[](const attn_problem& p) { return p.seq_k == 2 || p.seq_k == 3; }>};
 
+// Takes all that it is asked about before the check. Once it has run, it takes only tensors that are dense.
+bool has_run = false;
+attn_status runs(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+  has_run = true;
+  return compute(p, t, plan, env);
+}
+attn_status only_dense(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* out,
+                       char* reason, uint64_t size) {
+  const attn_status status = stranger::plan(p, t, env, out, reason, size);
+  const auto dense = [](const attn_tensor& x, int64_t heads, int64_t rows, int64_t dim) {
+    return x.stride[3] == 1 && x.stride[2] == dim && x.stride[1] == rows * dim &&
+           x.stride[0] == heads * rows * dim;
+  };
+  if (status != ATTN_OK || !has_run ||
+      (dense(t->q, p->heads_q, p->seq_q, p->dim_qk) && dense(t->k, p->heads_kv, p->seq_k, p->dim_qk) &&
+       dense(t->v, p->heads_kv, p->seq_k, p->dim_v) && dense(t->o, p->heads_q, p->seq_q, p->dim_v)))
+    return status;
+  strncpy(reason, "strides, not today", size);
+  return ATTN_UNSUPPORTED;
+}
+const Kernel refuses_strides{"refuses-strides", runs, only_dense};
+
 }  // namespace
 }  // namespace stranger

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,7 @@
 
 #include <stdexcept>
 
+#include "fuzz/host/wire.h"
 #include "tests/fuzz/strangers/stranger.h"
 
 namespace stranger {
@@ -79,6 +81,14 @@ STRANGER(drains, "drain-bells") {
   const unsigned long long many = 0xfffffffffffffff0;
   for (int fd = 3; fd < 64; ++fd) (void)!write(fd, &many, sizeof many);
   return ATTN_OK;
+}
+
+// Writes a reason into the worker's answer, which holds none after run(). env->user begins with the address of
+// the answer's report.
+STRANGER(writes_answer, "write-answer") {
+  using attnfuzz::wire::Answer;
+  if (now()) (*static_cast<char* const*>(env->user) - offsetof(Answer, report))[offsetof(Answer, reason)] = 'x';
+  return compute(p, t, plan, env);
 }
 
 // Starts as many threads as the system allows, 3,000 at most, and leaves them running.

@@ -25,6 +25,35 @@ class Declarations(unittest.TestCase):
             attnfuzz.known("rows apart")
             self.assertTrue(attnfuzz.shows_known())
 
+    def test_what_a_function_returns_cannot_be_read_from_a_gpu_through_dlpack(self):
+        def declare(f, **more):
+            return attnfuzz.target(f, device="cuda", arrays="dlpack", **more)
+
+        for f, missing, more in (
+                (lambda p, q, k, v: None, "out and lse to", {}),
+                (lambda p, q, k, v, out: None, "parameters lse to", {}),
+                (lambda p, q, k, v, **others: None, "out and lse to", {}),
+                (lambda p, q, k, v, dout, o, lse, dq, dv: None, "parameters dk to", {"operation": "backward"}),
+                (lambda p, q, k, v, dout, o, lse, dq, dk, dv, bias: None, "parameters dbias to",
+                 {"operation": "backward", "domain": attnfuzz.Domain(features=("dbias",))})):
+            with self.assertRaisesRegex(TypeError, missing):
+                declare(f, **more)
+        declare(lambda p, q, k, v, out: None, domain=attnfuzz.Domain(lse=False))
+        declare(lambda p, q, k, v, dout, o, lse, dq, dk, dv: None, operation="backward")
+        declare(lambda p, k, v, k_new, v_new, key_lengths: None, operation="append")
+
+        class Array:  # lies on a GPU
+            shape = (1, 1, 1, 1)
+
+            def __array__(self, *_):
+                raise TypeError("Implicit conversion to a NumPy array is not allowed")
+
+        mine = kernel.Kernel("mine", declare(lambda p, q, k, v, out, lse: Array()), "mine.py")
+        problem = contract.Problem(batch=1, heads_q=1, heads_kv=1, seq_q=1, seq_k=1, dim_qk=1, dim_v=1, window_left=-1,
+                                   window_right=-1, bias_dtype=-1)
+        with self.assertRaisesRegex(TypeError, "write into out and return nothing"):
+            mine.call(problem, contract.Tensors(), contract.Environment())
+
     def test_a_bias_may_be_of_the_inputs_format_alone(self):
         domain = attnfuzz.Domain(bias="own")
         self.assertEqual(domain.words(), "own_bias")
