@@ -112,11 +112,12 @@ class PathSearch {
     return std::nullopt;
   }
 
-  std::string why_none() const {
+  std::string why_none(uint64_t draws) const {
     std::string paths;
     for (const std::string& path : met_) paths += (paths.empty() ? "'" : ", '") + path + "'";
-    return "no case of a thousand takes the path '" + printable(asked_) + "' through " + target_.info().name +
-           "; met were " + (paths.empty() ? "none, because " + printable(first_refusal_) : paths);
+    return "no case of " + std::to_string(draws) + " takes the path '" + printable(asked_) + "' through " +
+           target_.info().name + "; met were " +
+           (paths.empty() ? "none, because " + printable(first_refusal_) : paths);
   }
 
  private:
@@ -147,18 +148,18 @@ class PathSearch {
 
 std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
                                   const std::vector<const Property*>& properties, const std::string& asked,
-                                  Target& target, std::string* why) {
-  constexpr uint64_t kDraws = 1000, kApart = uint64_t{1} << 40;  // more cases than any check has
+                                  uint64_t most, Target& target, std::string* why) {
+  constexpr uint64_t kApart = uint64_t{1} << 40;  // more cases than any check has
   constexpr size_t kTogether = 4;
   const Property& as_it_is = *find_property("reference");
   PathSearch search(asked, config.variants, target);
   std::vector<Case> on_path;
-  for (uint64_t n = 0; n < kDraws; ++n) {
+  for (uint64_t n = 0; n < most; ++n) {
     const Case c = draw(config, seed, index + n * kApart);
     if (auto found = search.find(c, *properties[0])) return Drawn{*found, properties[0]};
     if (properties.size() == 1) continue;
     if (auto found = search.find(c, as_it_is)) on_path.push_back(*found);
-    if (on_path.size() < kTogether && n + 1 < kDraws) continue;
+    if (on_path.size() < kTogether && n + 1 < most) continue;
     for (size_t other = 1; other < properties.size(); ++other) {
       for (const Case& one : on_path) {
         if (auto found = search.find(one, *properties[other])) return Drawn{*found, properties[other]};
@@ -166,7 +167,7 @@ std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, 
     }
     on_path.clear();
   }
-  *why = search.why_none();
+  *why = search.why_none(most);
   return std::nullopt;
 }
 

@@ -43,9 +43,11 @@ struct Drawn {
 //   properties  at least one; the first comes first. The others are tried after four drawn cases that take
 //               the path by the property `reference`, but not by the first one. For instance, many properties make
 //               no packed call
-// Returns nothing if none of a thousand cases will do; `why` then has the paths that were met.
+//   most        draws at most. If one in a hundred takes the path, a check of 20,000 cases meets a thousand in a row
+//               that do not
+// Returns nothing if none of `most` cases will do; `why` then has the paths that were met.
 std::optional<Drawn> draw_on_path(const GeneratorConfig& config, uint64_t seed, uint64_t index,
-                                  const std::vector<const Property*>& properties, const std::string& asked, Target& target,
-                                  std::string* why);
+                                  const std::vector<const Property*>& properties, const std::string& asked, uint64_t most,
+                                  Target& target, std::string* why);
 
 }  // namespace attnfuzz

@@ -419,11 +419,38 @@ TEST(Paths, APropertyThatCannotTakeThePathLeavesItsTurnSoon) {
   std::string why;
   constexpr int kCases = 20;
   for (int n = 0; n < kCases; ++n) {
-    const auto drawn = draw_on_path(config, 1, n, {find_property("softcap"), find_property("reference")}, "ragged", target, &why);
+    const auto drawn = draw_on_path(config, 1, n, {find_property("softcap"), find_property("reference")}, "ragged",
+                                    1000, target, &why);
     ASSERT_TRUE(drawn) << why;
     EXPECT_EQ(drawn->property, find_property("reference")) << "softcap makes no packed call";
   }
   EXPECT_LT(target.plans, kCases * 1000);
+}
+
+// After each run, its path is common for 4,000 plans, some of each draw.
+class RareWay : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    PlanReply reply = FakeTarget::plan(problem, tensors, env);
+    std::strcpy(reply.plan.path, common_ > 0 ? "common" : "rare");
+    if (common_ > 0) --common_;
+    return reply;
+  }
+  RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
+               const attn_env& env, int stream) override {
+    common_ = 4000;
+    return FakeTarget::run(stage, problem, tensors, plan, env, stream);
+  }
+
+ private:
+  int common_ = 0;
+};
+
+TEST(Paths, ARarePathDoesNotEndACheckThatHasMetIt) {
+  RareWay target;
+  CheckOptions options = few(2);
+  options.path = "rare";
+  EXPECT_EQ(shard(target, options).paths.at("rare").cases, 2u);
 }
 
 TEST(Paths, AnIllegalCaseHasNoPlan) {
