@@ -269,6 +269,30 @@ TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
   EXPECT_EQ(found[1].tolerated, "");
 }
 
+// A tolerated bug of forks and truncates hides no bug of truncates alone.
+TEST_F(FailingSequences, ThatAToleratedFindingWouldExplainAreFindings) {
+  bug_ = Bug::kTruncated;
+  const auto [first, shown] = truncated_sessions();
+  sequences::Session forked = shown;
+  forked.steps.push_back({.verb = Verb::kFork, .entries = {0, 1}});
+  Finding known;
+  known.name = "known";
+  known.key = sequences_key("fake", {forked, {}}, "wrong", "append");
+  known.target = "fake.cpu.plain";
+  known.property = kOfSequences;
+  known.kind = "wrong";
+  known.count = 1;
+  known.tolerated = "issue 9";
+  write_file(options_.dir + "/findings/known.calls.json", sequences::encode({forked, {}}));
+  write_findings(options_.dir, {{known}, {}});
+  file(sequences::encode({shown, {}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].count, 1u);
+  EXPECT_EQ(found[1].key, "fake|sequences|wrong|append|append|new|truncate");
+  EXPECT_EQ(found[1].tolerated, "");
+}
+
 // It did not fail alone at first, but its reduced form does, so it is no longer said to depend on others.
 TEST_F(FailingSequences, ThatNeedNoOthersOnceReducedAreMeasuredAgain) {
   bug_ = Bug::kLater;
