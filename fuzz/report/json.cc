@@ -118,7 +118,8 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
-  uint64_t warning_counts = 0, not_filed = 0, long_parents = 0;
+  const std::vector<CampaignPart> parts = parts_of(report.header);
+  uint64_t warning_counts = 0, not_filed = 0, of_one_site = 0, long_parents = 0;
   SequenceStats sequences;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
@@ -128,7 +129,7 @@ Json summary_json(const Report& report) {
     sequences.merge(stats.sequences);
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
-          {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
+          {"running", !parts.empty() && !parts.front().shards && parts.front().last.ended.empty()},
           {"t", report.explored},
           {"cases", total(report, &SeriesLine::cases)},
           {"rejected", total(report, &SeriesLine::rejected)},

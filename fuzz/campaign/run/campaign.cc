@@ -156,7 +156,7 @@ class Supervisor {
       events_.say("canary", seeded_bug);
     }
     summary.waiting = waiting_failures(options_.dir);
-    summary.not_judged = not_judged(header_, stats_of(options_.dir));
+    summary.not_judged = not_judged(header_, stats_of_shards(options_.dir));
     std::ranges::move(lost_parts(options_.dir, header_, read_seeded_bugs(options_.dir)),
                       std::back_inserter(summary.not_judged));
     if (summary.waiting == 0)

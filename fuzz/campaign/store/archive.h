@@ -98,6 +98,14 @@ struct Session {
   Machine machine;
 };
 
+// A campaign that a merge has taken over.
+struct MergedCampaign {
+  std::string dir;
+  std::vector<TargetRecord> targets;
+  std::vector<int> shards;  // their numbers in the merged folder
+  int sessions = 0;         // the merged folder has the sessions of one campaign after those of the other
+};
+
 struct CampaignHeader {
   int format = kCampaignFormat;
   std::string version;     // the version of attnfuzz
@@ -107,6 +115,8 @@ struct CampaignHeader {
   std::vector<std::string> command;   // of the first session, word by word
   std::vector<TargetRecord> targets;  // of all sessions, as last built
   std::vector<Session> sessions;
+  // Of a merge; each session after theirs is of a campaign that went on from the merged folder.
+  std::vector<MergedCampaign> merged;
 };
 
 // Everything except target, since_new and t is a sum over the life of the shard.

@@ -22,13 +22,17 @@ void fields(Is<Machine> auto& r, auto f) {
 void fields(Is<Session> auto& r, auto f) {
   f("started", r.started), f("from", r.from), f("asked", r.asked), f("seconds", r.seconds), f("ended", r.ended);
   f("jobs", r.jobs), f("gpus", r.gpus), f("builds", r.builds), f("notes", r.notes), f("machine", r.machine);
-  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards),
-      f.later("job_shards", r.job_shards);
+  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards), f.later("job_shards", r.job_shards);
+}
+
+void fields(Is<MergedCampaign> auto& r, auto f) {
+  f("dir", r.dir), f("targets", r.targets), f("shards", r.shards), f("sessions", r.sessions);
 }
 
 void fields(Is<CampaignHeader> auto& r, auto f) {
   f("format", r.format), f("version", r.version), f("signals", r.situations), f("seed", r.seed);
   f("started", r.started), f("command", r.command), f("targets", r.targets), f("sessions", r.sessions);
+  f.later("merged", r.merged);
 }
 
 void fields(Is<SeriesLine> auto& r, auto f) {

@@ -477,7 +477,7 @@ TEST(SequencesOfTarget, MustHaveBeenJudged) {
   TargetStats& of = stats["t"];
   of.rows = 1;
   const auto why = [&] {
-    const std::vector<std::string> all = not_judged(header, stats);
+    const std::vector<std::string> all = not_judged(header, {{0, stats}});
     return all.empty() ? "" : all[0];
   };
   EXPECT_EQ(why(), "t: no sequence of calls was run: run it longer");
