@@ -172,8 +172,11 @@ Exit show(const ReportArguments& arguments) {
   print(sequences_text(report.header, report.targets));
   if (const std::string idle = idle_jobs(report.header); !idle.empty()) emit("  {}\n", idle);
   if (n("not_filed") > 0)
-    emit("  {} failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
+    emit("  {} failure(s) more were counted and not looked at: enough of their kind were waiting\n",
          n("not_filed"));
+  if (n("of_one_site") > 0)
+    emit("  {} failure(s) more at places in the code where others had been kept were only counted\n",
+         n("of_one_site"));
   if (n("long_parents") > 0)
     emit(
         "  {} draws did not mutate their case of the corpus, because its rows are too long for the "

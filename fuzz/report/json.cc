@@ -123,8 +123,8 @@ Json summary_json(const Report& report) {
   SequenceStats sequences;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
-    for (const auto& [kind, n] : stats.not_filed) not_filed += n;
-    for (const auto& [kind, n] : stats.sequences.not_filed) not_filed += n;
+    not_filed += never_looked_at(stats);
+    of_one_site += stats.of_one_site + stats.sequences.of_one_site;
     long_parents += stats.long_parents;
     sequences.merge(stats.sequences);
   }
@@ -144,6 +144,7 @@ Json summary_json(const Report& report) {
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
           {"not_filed", not_filed},
+          {"of_one_site", of_one_site},
           {"long_parents", long_parents},
           {"suspicious", warning_counts},
           {"canaries_missed", std::ranges::count(report.seeded_bugs, false, &SeededBugResult::found)},

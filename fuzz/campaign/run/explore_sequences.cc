@@ -153,6 +153,10 @@ void SequenceExplorer::count(const sequences::Session& session, const sequences:
 void SequenceExplorer::file(const sequences::Session& session, uint64_t number, const Verdict& verdict) {
   const std::string kind = to_string(verdict.kind);
   std::atomic<int32_t>* const waiting = filing_.place(verdict, true);
+  if (filing_.has_enough_of(verdict.site)) {
+    ++counts().of_one_site;
+    return;
+  }
   if (waiting == nullptr) {
     ++counts().not_filed[kind];
     return;

@@ -47,7 +47,7 @@ void fields(Is<HeatCell> auto& r, auto f) { f("cases", r.cases), f("worst", r.wo
 void fields(Is<SequenceStats> auto& r, auto f) {
   f("sequences", r.sequences), f("steps", r.steps), f("calls", r.calls), f("failed", r.failed);
   f("bounded", r.bounded), f("asked", r.asked), f("judged", r.judged), f("left_out", r.left_out);
-  f("not_filed", r.not_filed), f("worst", r.worst), f("wall", r.wall);
+  f("not_filed", r.not_filed), f("worst", r.worst), f("wall", r.wall), f.later("of_one_site", r.of_one_site);
 }
 
 // The members of Statistics, followed by a target's own.
@@ -57,6 +57,7 @@ void fields(Is<TargetStats> auto& r, auto f) {
   fields(static_cast<Base&>(r), f);
   f("heat", r.heat), f("origins", r.origins), f("not_filed", r.not_filed), f("quarantined", r.quarantined);
   f("wall", r.wall), f.later("long_parents", r.long_parents), f.later("sequences", r.sequences);
+  f.later("of_one_site", r.of_one_site);
 }
 
 void fields(Is<ShardStats> auto& r, auto f) {

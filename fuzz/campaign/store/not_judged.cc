@@ -92,6 +92,10 @@ void add_not_judged(const CampaignPart& part, const std::map<std::string, Target
     if (ended == "time" || merged) {
       for (const std::string& why : target_not_judged(target, of)) all.push_back(in + target.name + ": " + why);
     }
+    if (const uint64_t dropped = of == nullptr ? 0 : never_looked_at(*of); dropped > 0)
+      all.push_back(in + target.name + ": " + std::to_string(dropped) +
+                    " failure(s) were counted and never looked at, because many of their kind waited: mend the "
+                    "bugs that are known, or quarantine what they need in the ledger");
   }
 }
 
