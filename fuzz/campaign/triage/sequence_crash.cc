@@ -221,8 +221,12 @@ class OneSequence {
 
   std::string text_of(const sequences::Chain& chain, const sequences::SessionResult& result) const {
     const TargetRecord& r = target_.record;
-    return encode(
-        chain, {{r.kernel}, to_string(result.verdict.kind), result.verdict.message, r.backend, r.build_kind});
+    return encode(chain, {{r.kernel},
+                          to_string(result.verdict.kind),
+                          result.verdict.message,
+                          r.backend,
+                          r.build_kind,
+                          result.call});
   }
 
   void write() {

@@ -394,7 +394,8 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   sequences::Session refused = appends(2, 3);
   refused.steps[1].count = 1;
   const std::string reproducer = file_text(known.reproducer);
-  const sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  EXPECT_EQ(was.found.call, "append");
   write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
   for (const std::string& key : {known.key, found[0].name, std::string("renamed")}) {
     known.key = key;
@@ -405,7 +406,10 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   bug_ = Bug::kNone;
   refused.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1});
   write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
-  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither key nor name says which call failed";
+  EXPECT_EQ(again().answer, Recheck::Answer::kHolds) << "the file says which call failed";
+  was.found.call = "";
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither file, key nor name says which call failed";
   known.key = sequences_key("fake", {refused, {}}, "wrong", "append");
   EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
   write_file(known.reproducer, reproducer);
