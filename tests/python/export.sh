@@ -51,6 +51,24 @@ cp "$here/../../examples/mine.py" "$out/mine.py"
 "$attnfuzz" export "$file" --kernel "$out/mine.py:mine" --cpp >"$out/log" 2>&1
 [ $? -eq 2 ] && grep -q "is Python, which no C++ program calls: say --python" "$out/log" || die "--cpp of a Python function is not refused"
 
+# A window may be as wide as an int64_t, and nothing wraps: query 1 sees all keys.
+cat >"$out/wide.py" <<'END'
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, attention
+
+
+@attnfuzz.target(errors=ERRORS)
+def wide(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    return attention.function(p, q, k, v, bias, mask, key_lengths)
+END
+for problem in '"seq_q": 2, "seq_k": 2, "window_right"' '"seq_q": 2, "seq_k": 3, "align": "bottom_right", "window_right"' \
+  '"seq_q": 3, "seq_k": 2, "align": "bottom_right", "window_left"'; do
+  echo '{"format": 1, "problem": {'"$problem"': 9223372036854775807}}' >"$out/wide.case.json"
+  "$attnfuzz" export "$out/wide.case.json" --kernel "$out/wide.py:wide" --python -o "$out/widest.py" >"$out/log" 2>&1 ||
+    die "a wide window is not exported"
+  PYTHONPATH=$package ran 0 widest.py
+done
+
 # Packed entries: the program gives the function rows as a worker does, and knows each entry's lengths.
 cat >"$out/packed.py" <<'END'
 import attnfuzz
