@@ -135,6 +135,8 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   for (const SeededBugResult& c : s.seeded_bugs) {
     if (c.found) {
       emit("seeded bug {}: found within {} cases\n", c.target, c.cases);
+    } else if (c.cut_short) {
+      emit("seeded bug {}: the session was interrupted before it could be found\n", printable(c.target));
     } else {
       emit(
           "seeded bug {}: NOT FOUND ({}): the harness is broken, and its results for other kernels mean "

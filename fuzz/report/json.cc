@@ -147,7 +147,10 @@ Json summary_json(const Report& report) {
           {"of_one_site", of_one_site},
           {"long_parents", long_parents},
           {"suspicious", warning_counts},
-          {"canaries_missed", std::ranges::count(report.seeded_bugs, false, &SeededBugResult::found)},
+          {"canaries_missed", std::ranges::count_if(report.seeded_bugs,
+                                                    [&](const SeededBugResult& seeded_bug) {
+                                                      return is_missed(seeded_bug, report.header);
+                                                    })},
           {"restarts", total(report, &SeriesLine::restarts)},
           {"since_new", report.shards.empty() ? 0 : since_new}};
 }
@@ -163,13 +166,17 @@ Json report_json(const Report& report, const std::string& made) {
             {"campaign", report.header},
             {"findings", Json::array()},
             {"never_again", report.never_again},
-            {"canaries", report.seeded_bugs},
+            {"canaries", Json::array()},
             {"suspects", Json::array()},
             {"targets", Json::object()},
             {"shards", Json::array()},
             {"gpus", gpus_json(report)},
             {"corpus", report.corpus},
             {"newest", Json::array()}};
+  for (const SeededBugResult& seeded_bug : report.seeded_bugs) {
+    j["canaries"].push_back(seeded_bug);
+    j["canaries"].back()["missed"] = is_missed(seeded_bug, report.header);
+  }
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry, report));
   for (const WarningFile& s : report.warnings) {
     j["suspects"].push_back({{"file", s.file},

@@ -257,6 +257,8 @@ struct SeededBugResult {
   double seconds = 0;
   std::string finding;  // name in canary/
   std::string message;  // why it was not found
+  // A signal ended the session before it could be found, which says nothing of the harness.
+  bool cut_short = false;
 };
 
 // Nothing if there is no campaign in this folder.

@@ -96,7 +96,7 @@ void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("ne
 
 void fields(Is<SeededBugResult> auto& r, auto f) {
   f("target", r.target), f("session", r.session), f("found", r.found), f("cases", r.cases);
-  f("seconds", r.seconds), f("finding", r.finding), f("message", r.message);
+  f("seconds", r.seconds), f("finding", r.finding), f("message", r.message), f.later("cut_short", r.cut_short);
 }
 
 }  // namespace attnfuzz

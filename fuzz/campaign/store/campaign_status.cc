@@ -8,15 +8,17 @@
 
 namespace attnfuzz {
 
+bool is_missed(const SeededBugResult& seeded_bug, const CampaignHeader& header) {
+  const auto n = static_cast<size_t>(seeded_bug.session);
+  const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
+  return !seeded_bug.found && !seeded_bug.cut_short && !ended.empty() && ended != "killed";
+}
+
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
                                const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged) {
   const auto is_new = [](const Finding& f) { return f.tolerated.empty(); };
-  const auto missed = [&](const SeededBugResult& seeded_bug) {
-    const auto n = static_cast<size_t>(seeded_bug.session);
-    const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
-    return !seeded_bug.found && !ended.empty() && ended != "killed";
-  };
+  const auto missed = [&](const SeededBugResult& seeded_bug) { return is_missed(seeded_bug, header); };
   if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) ||
       std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(seeded_bugs, missed))
     return CampaignStatus::kFound;

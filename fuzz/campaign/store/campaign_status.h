@@ -3,7 +3,7 @@
 //   0 kPassed   nothing was found so far. Session::ended says how the last session ended. A
 //               killed or interrupted session can be continued
 //   1 kFound    a finding that the ledger does not know, even if it failed only once; a failure that waits to be
-//               reduced; or a seeded bug that was not found in a session that was not killed
+//               reduced; or a seeded bug that was missed (is_missed())
 //   2 kUnknown  a part of the folder is missing, cannot be read or could not be written; or nothing was found, and
 //               the last session ended because the disk was full, or it lasted its time and judged next to nothing
 //               on some target; or failures were counted that nobody has looked at, because many of their kind
@@ -26,6 +26,10 @@
 namespace attnfuzz {
 
 enum class CampaignStatus { kPassed = 0, kFound = 1, kUnknown = 2 };
+
+// True if the seeded bug was looked for to the end and not found: the harness is broken. A session that still
+// runs or was killed says nothing, and neither does one that a signal ended too early.
+bool is_missed(const SeededBugResult& seeded_bug, const CampaignHeader& header);
 
 // `waiting`: waiting_failures(); `unjudged`: not_judged().
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
