@@ -16,16 +16,25 @@
 namespace attnfuzz {
 namespace {
 
-// The reproducer's name. It gets a number if another kernel has a file of that name (two libraries
-// with one name).
-std::string file_for(const Reproducer& r, const std::string& folder) {
+// True if the file of this reproducer may take the place of the other: it holds the same case of the same
+// kernel, or the same warning. A name says neither the back end nor the values, and two libraries may have one
+// name.
+bool replaces(const Reproducer& r, const Reproducer& other) {
+  const bool warnings = r.kind == kWarningKind && other.kind == kWarningKind;
+  return other.kernel == r.kernel && other.backend == r.backend && other.kind == r.kind &&
+         other.property == r.property && (warnings || other.c == r.c);
+}
+
+// The reproducer's name. It gets a number if a file of that name is there, unless it is `own`, or this
+// reproducer replaces it.
+std::string file_for(const Reproducer& r, const std::string& folder, const std::string& own = "") {
   const std::filesystem::path stem = std::filesystem::path(folder) / reproducer_name(r);
   for (int n = 1;; ++n) {
     const std::string name = stem.string() + (n > 1 ? "-" + std::to_string(n) : "") + ".attn.json";
-    if (!std::filesystem::exists(name)) return name;
+    if (name == own || !std::filesystem::exists(name)) return name;
     const auto there = read_reproducer(name);
     const auto* other = std::get_if<Reproducer>(&there);
-    if (other != nullptr && other->kernel == r.kernel) return name;
+    if (other != nullptr && replaces(r, *other)) return name;
   }
 }
 
@@ -83,10 +92,12 @@ class FailureFile {
     Reproducer r = found_.fatal ? without_digests(c, v, of.info()) : reproducer_of(c, v, reduction, of);
     r.peer = peer_name(of);
     std::string& file = filed_.reproducer;
-    const std::string name = file_for(r, filing_.folder);
+    const std::string name = file_for(r, filing_.folder, made_ ? file : "");
+    const bool made = std::filesystem::exists(name) ? made_ && name == file : true;
     write_file(name, encode(r, name));
-    if (!file.empty() && file != name) std::filesystem::remove(file);
+    if (made_ && file != name) std::filesystem::remove(file);
     file = name;
+    made_ = made;
   }
 
   // Writes the cases that must run before the failing one, each to its own file.
@@ -154,6 +165,7 @@ class FailureFile {
   const Filing& filing_;
   std::optional<std::vector<Earlier>> before_;  // the cases without which it does not fail
   Filed filed_;
+  bool made_ = false;  // filed_.reproducer was not there before, so a better case may replace it
 };
 
 }  // namespace

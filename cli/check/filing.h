@@ -21,9 +21,9 @@ struct Filing {
 };
 
 // Judges the failure again in a fresh worker, reduces it, and writes its reproducer at once; each better one
-// replaces it. If the case passes by itself, it is run after the cases that came before it, and each case that
-// it needs gets a file. A failure that was found before is left as it is. Throws UserError if a file cannot be
-// written.
+// replaces it, and no file that was there before. If the case passes by itself, it is run after the cases that
+// came before it, and each case that it needs gets a file. A failure that was found before is left as it is.
+// Throws UserError if a file cannot be written.
 Filed file_failure(Failure& found, Target& target, const Calibration& calibration, const Filing& filing);
 
 // Writes the statistical warnings of a check that has ended: the first case of each kind of warning

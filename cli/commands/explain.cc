@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "cli/open/case_file.h"
 #include "cli/options/help.h"
@@ -10,6 +12,7 @@
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
 #include "properties/case/words.h"
+#include "properties/explain/cells.h"
 #include "properties/explain/clues.h"
 #include "properties/explain/fault_class.h"
 #include "properties/explain/html.h"
@@ -25,7 +28,8 @@ struct ExplainArguments : CaseArguments {
   ProbeArguments probe;
 };
 
-// The result of running the case now: the outputs of the first call, and the oracle's expected values.
+// The result of running the case now: the outputs of the first call that is wrong, or of the last one, and the
+// oracle's expected values.
 struct Seen {
   attn_plan plan = {};
   Reference reference;
@@ -39,10 +43,13 @@ Seen look(const Case& c, Target& target, const Calibration& calibration) {
   seen.why_not = e.why_not();
   if (!seen.why_not.empty()) return seen;
   seen.plan = e.plan;
-  seen.why_not = failure(e.run(c.calls.front()));
-  if (!seen.why_not.empty()) return seen;
-  seen.reference = e.evaluate(calibration);
-  seen.outputs = e.outputs();
+  for (const Call& call : c.calls) {
+    seen.why_not = failure(e.run(call));
+    if (!seen.why_not.empty()) return seen;
+    seen.reference = e.evaluate(calibration);
+    seen.outputs = e.outputs();
+    if (std::ranges::any_of(compared(seen.reference, seen.outputs), &Compared::wrong)) break;
+  }
   return seen;
 }
 
@@ -115,7 +122,7 @@ Exit run_explain(const ExplainArguments& arguments) {
   const std::string svg = drawable ? svg_picture(r.c, seen.plan, reference, got) : "";
   if (!arguments.svg.empty()) write_file(arguments.svg, svg);
   if (!arguments.html.empty()) {
-    const std::string replay = replay_line(arguments.file, target.info().library, "");
+    const std::string replay = replay_line(arguments.file, command_name(target.info()), peer_name(target));
     write_file(arguments.html,
                html_page(target.info().name + ": " + describe(r.c), replay, svg, say.of_page()));
   }

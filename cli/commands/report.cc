@@ -111,9 +111,22 @@ bool still_runs(const report::Report& report) {
   return !sessions.empty() && sessions.back().ended.empty() && holder_of(report.dir).works;
 }
 
+// "merged from 3 campaigns, of which 2 ended: time, 1 ended: disk full"
+std::string merged_state(const std::vector<CampaignPart>& parts) {
+  std::map<std::string, int> ends;
+  for (const CampaignPart& part : parts)
+    ++ends[part.last.ended.empty() ? "not yet, or killed" : part.last.ended];
+  std::string text = "merged from " + std::to_string(parts.size()) + " campaign(s), of which ";
+  for (const auto& [how, n] : ends)
+    text += (how == ends.begin()->first ? "" : ", ") + std::to_string(n) + " ended: " + how;
+  return text;
+}
+
 // "runs (pid 7 on node3), the last case 2 s ago, 310 s left, new coverage 40 s before the last case"
 std::string state_of(const report::Report& report) {
   if (report.header.sessions.empty()) return "no session has begun";
+  const std::vector<CampaignPart> parts = parts_of(report.header);
+  if (parts.front().shards) return merged_state(parts);
   const Session& session = report.header.sessions.back();
   if (!session.ended.empty()) return "its last session ended: " + session.ended;
   const FolderHolder holder = holder_of(report.dir);
@@ -159,8 +172,11 @@ Exit show(const ReportArguments& arguments) {
   print(sequences_text(report.header, report.targets));
   if (const std::string idle = idle_jobs(report.header); !idle.empty()) emit("  {}\n", idle);
   if (n("not_filed") > 0)
-    emit("  {} failure(s) more were counted and not kept: enough of their kind or place were waiting\n",
+    emit("  {} failure(s) more were counted and not looked at: enough of their kind were waiting\n",
          n("not_filed"));
+  if (n("of_one_site") > 0)
+    emit("  {} failure(s) more at places in the code where others had been kept were only counted\n",
+         n("of_one_site"));
   if (n("long_parents") > 0)
     emit(
         "  {} draws did not mutate their case of the corpus, because its rows are too long for the "

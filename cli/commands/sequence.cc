@@ -195,8 +195,15 @@ bool judged(const SessionResult& result) {
 
 // Why the replay of a file does not pass; empty if it does. A file need not have calls for every kernel. If a
 // method of a class with memory of its own raised, the file may have no attend; it passes if all its steps are
-// made.
-std::string why_no_pass(const Session& session, const SessionResult& result) {
+// made. If the file is of a failure, the call that failed must be made.
+std::string why_no_pass(const SessionFile& file, const SessionResult& result) {
+  const Session& session = file.chain.last;
+  if (!file.found.kind.empty()) {
+    const std::string left_out = left_out_of(result, file.found.call);
+    if (!left_out.empty())
+      return "the call that failed " + std::string(file.found.call.empty() ? "may not have been" : "was not") +
+             " made: " + left_out;
+  }
   if (judged(result)) return "";
   if (result.calls + result.told == 0) return "no call was made, so nothing was judged";
   if (!result.attends.empty()) return "no attend was made, so nothing was judged";
@@ -207,14 +214,15 @@ Exit replay_session(const SequenceArguments& arguments, const OpenedKernels& ker
   const auto read = decode_session(file_text(arguments.file));
   if (const auto* error = std::get_if<DecodeError>(&read))
     throw UserError(arguments.file + ": " + error->message);
-  const Chain& chain = std::get<SessionFile>(read).chain;
+  const auto& file = std::get<SessionFile>(read);
+  const Chain& chain = file.chain;
   const auto start = std::chrono::steady_clock::now();
   const SessionResult result = check_chain(chain, kernels.targets);
   if (result.verdict.outcome == Outcome::kFail) {
     tell(chain, result, "replayed from " + arguments.file, "", arguments.verbose);
     return kFound;
   }
-  const std::string missing = why_no_pass(chain.last, result);
+  const std::string missing = printable(why_no_pass(file, result));
   const Exit status = conclude(printable(arguments.file) + ": ", Sums::of(chain.last, result), missing,
                                seconds_since(start), arguments.verbose);
   if (missing.empty() && !judged(result))
@@ -331,8 +339,10 @@ class SequenceCheck {
     std::filesystem::create_directories(arguments_.out);
     const std::string path =
         fmt::format("{}/calls-{}-{}-{}.calls.json", arguments_.out, small.result.call, arguments_.seed, index);
-    write_file(path, encode(small.chain, {arguments_.kernels, to_string(small.result.verdict.kind),
-                                          small.result.verdict.message}));
+    write_file(path, encode(small.chain, {.kernels = arguments_.kernels,
+                                          .kind = to_string(small.result.verdict.kind),
+                                          .message = small.result.verdict.message,
+                                          .call = small.result.call}));
     std::string where =
         fmt::format("found in sequence {} of seed {} ({} steps), ", index, arguments_.seed, found.steps.size());
     where += small.again ? fmt::format("reduced in {} to {} on {}", several(small.evaluations, "evaluation"),
@@ -400,11 +410,11 @@ void add_sequence(CLI::App& app, Action& action) {
   for (CLI::Option* drawn : {cases, seed, jobs, out, reduce}) replay->excludes(drawn);
   add_verbose_flag(*command, arguments->verbose, "what the libraries are, and all lines of a failure");
   add_target_options(*command, arguments->target);
-  add_footer(
-      *command, "attnfuzz sequence cache splitk --cases 1000",
-      {"all of them passed",
-       "one failed, or too few calls of a kernel or of an operation were judged: none, or less than half of 20 or more",
-       kBadUseStatus});
+  add_footer(*command, "attnfuzz sequence cache splitk --cases 1000",
+             {"all of them passed",
+              "one failed, or too few calls of a kernel or of an operation were judged: none, or less than "
+              "half of 20 or more",
+              kBadUseStatus});
   command->callback([&action, arguments, command] {
     action = [arguments, command] { return sequences::SequenceCheck(*arguments, *command).run(); };
   });

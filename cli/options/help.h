@@ -19,8 +19,8 @@ inline const std::vector<std::string> kJudgedStatuses = {"it passed", "it failed
 inline const std::vector<std::string> kCampaignExitStatuses = {
     "nothing was found",
     "a new finding, even if it came once; a failure that waits to be reduced; a seeded bug that was missed",
-    "bad use; a part of the folder is missing or cannot be read; the disk was full; or next to nothing "
-    "was judged of a kernel"};
+    "bad use; a part of the folder is missing or cannot be read; the disk was full; next to nothing was judged "
+    "of a kernel; a merged campaign did not end; or failures were never looked at"};
 void add_footer(CLI::App& command, const std::string& example, const std::vector<std::string>& statuses,
                 const std::string& more = "");
 

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "cli/print/verdict.h"
 #include "cli/terminal/terminal.h"
+#include "fuzz/campaign/store/seeded_bug.h"
 #include "fuzz/campaign/store/warnings.h"
 #include "fuzz/campaign/triage/files/sequence_files.h"
 
@@ -118,8 +119,12 @@ report::Report read_and_tell(const std::string& dir) {
 void print_end(const CampaignSummary& s, const std::string& dir) {
   size_t known = 0;
   for (const Finding& f : s.findings.findings) known += !f.tolerated.empty();
-  emit("\nended: {}; {} finding(s), {} known, {} never seen again, {} still to reduce\n", s.ended,
-       s.findings.findings.size() - known, known, s.findings.never_again.size(), s.waiting);
+  const std::map<std::string, TargetStats> all = stats_of(dir);
+  uint64_t dropped = 0;
+  for (const auto& [target, stats] : all) dropped += is_seeded_bug(target) ? 0 : never_looked_at(stats);
+  emit("\nended: {}; {} finding(s), {} known, {} never seen again, {} still to reduce{}\n", s.ended,
+       s.findings.findings.size() - known, known, s.findings.never_again.size(), s.waiting,
+       dropped > 0 ? ", " + std::to_string(dropped) + " counted and not looked at" : "");
   for (const auto* list : {&s.findings.findings, &s.findings.never_again}) {
     for (const Finding& f : *list) {
       print("  " + printable(f.name) + " x" + std::to_string(f.count) + " " + to_string(f.repeats) +
@@ -130,6 +135,8 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
   for (const SeededBugResult& c : s.seeded_bugs) {
     if (c.found) {
       emit("seeded bug {}: found within {} cases\n", c.target, c.cases);
+    } else if (c.cut_short) {
+      emit("seeded bug {}: the session was interrupted before it could be found\n", printable(c.target));
     } else {
       emit(
           "seeded bug {}: NOT FOUND ({}): the harness is broken, and its results for other kernels mean "
@@ -137,7 +144,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
           printable(c.target), printable(c.message));
     }
   }
-  for (const auto& [target, stats] : stats_of(dir)) {
+  for (const auto& [target, stats] : all) {
     if (!stats.oracle.device.empty()) print(printable(target) + ":\n" + oracle_text(stats.oracle));
     if (stats.long_parents > 0)
       emit("{}: {} draws did not mutate their case of the corpus: its rows are too long\n", printable(target),
@@ -145,7 +152,7 @@ void print_end(const CampaignSummary& s, const std::string& dir) {
     if (stats.batch.cleared + stats.batch.doubted > 0)
       print(printable(target) + ": " + words(stats.batch) + "\n");
   }
-  print(sequences_text(s.header, stats_of(dir)));
+  print(sequences_text(s.header, all));
   std::vector<std::string> unread;
   for (const WarningFile& warned : read_warnings(dir, &unread))
     print("statistical warning, no finding: " + printable(warned.r.message) +

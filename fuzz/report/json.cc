@@ -118,17 +118,18 @@ Json summary_json(const Report& report) {
   for (const auto& [kernel, n] : report.corpus) corpus += n;
   uint64_t since_new = UINT64_MAX;
   for (const Shard& shard : report.shards) since_new = std::min(since_new, last_of(shard).since_new);
-  uint64_t warning_counts = 0, not_filed = 0, long_parents = 0;
+  const std::vector<CampaignPart> parts = parts_of(report.header);
+  uint64_t warning_counts = 0, not_filed = 0, of_one_site = 0, long_parents = 0;
   SequenceStats sequences;
   for (const auto& [name, stats] : report.targets) {
     for (const auto& [sign, n] : stats.warning_counts) warning_counts += n;
-    for (const auto& [kind, n] : stats.not_filed) not_filed += n;
-    for (const auto& [kind, n] : stats.sequences.not_filed) not_filed += n;
+    not_filed += never_looked_at(stats);
+    of_one_site += stats.of_one_site + stats.sequences.of_one_site;
     long_parents += stats.long_parents;
     sequences.merge(stats.sequences);
   }
   return {{"standing", kCampaignStatuses[static_cast<int>(report.status)]},
-          {"running", !report.header.sessions.empty() && report.header.sessions.back().ended.empty()},
+          {"running", !parts.empty() && !parts.front().shards && parts.front().last.ended.empty()},
           {"t", report.explored},
           {"cases", total(report, &SeriesLine::cases)},
           {"rejected", total(report, &SeriesLine::rejected)},
@@ -143,9 +144,13 @@ Json summary_json(const Report& report) {
           {"never_again", report.never_again.size()},
           {"waiting", report.waiting},
           {"not_filed", not_filed},
+          {"of_one_site", of_one_site},
           {"long_parents", long_parents},
           {"suspicious", warning_counts},
-          {"canaries_missed", std::ranges::count(report.seeded_bugs, false, &SeededBugResult::found)},
+          {"canaries_missed", std::ranges::count_if(report.seeded_bugs,
+                                                    [&](const SeededBugResult& seeded_bug) {
+                                                      return is_missed(seeded_bug, report.header);
+                                                    })},
           {"restarts", total(report, &SeriesLine::restarts)},
           {"since_new", report.shards.empty() ? 0 : since_new}};
 }
@@ -161,13 +166,17 @@ Json report_json(const Report& report, const std::string& made) {
             {"campaign", report.header},
             {"findings", Json::array()},
             {"never_again", report.never_again},
-            {"canaries", report.seeded_bugs},
+            {"canaries", Json::array()},
             {"suspects", Json::array()},
             {"targets", Json::object()},
             {"shards", Json::array()},
             {"gpus", gpus_json(report)},
             {"corpus", report.corpus},
             {"newest", Json::array()}};
+  for (const SeededBugResult& seeded_bug : report.seeded_bugs) {
+    j["canaries"].push_back(seeded_bug);
+    j["canaries"].back()["missed"] = is_missed(seeded_bug, report.header);
+  }
   for (const FindingEntry& entry : report.findings) j["findings"].push_back(finding_json(entry, report));
   for (const WarningFile& s : report.warnings) {
     j["suspects"].push_back({{"file", s.file},

@@ -106,7 +106,9 @@ Report read_report(const std::string& dir) {
   FindingsFile found;
   found.never_again = report.never_again;
   for (const FindingEntry& entry : report.findings) found.findings.push_back(entry.finding);
-  report.not_judged = not_judged(report.header, report.targets);
+  StatsOfShards stats;
+  for (const Shard& shard : report.shards) stats[shard.number] = shard.stats.targets;
+  report.not_judged = not_judged(report.header, stats);
   // An unlisted file is no finding, but it may be one that the list has lost. It may also be harmless: a kill
   // between two writes leaves the files of a finding that another one has replaced.
   if (report.waiting == 0 && report.problems.empty())

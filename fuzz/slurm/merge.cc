@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 
@@ -30,6 +31,7 @@ Task read_task(const std::string& dir) {
   task.dir = dir;
   auto header = read_header(dir);
   if (!header) throw std::runtime_error(dir + ": there is no campaign in it");
+  if (header->sessions.empty()) throw std::runtime_error(dir + ": no session of its campaign has begun");
   task.header = std::move(*header);
   task.findings = read_findings(dir);
   task.seeded_bugs = read_seeded_bugs(dir);
@@ -82,6 +84,7 @@ class Merge {
                            "in " + task.dir + ", seed " + std::to_string(task.header.seed));
       header_.sessions.push_back(std::move(session));
     }
+    note_campaign(task, shards);
     header_.started = std::min(header_.started, task.header.started);
     for (SeededBugResult seeded_bug : task.seeded_bugs) {
       seeded_bug.session += first_session;
@@ -122,13 +125,34 @@ class Merge {
       for (const int n : session.shards) numbers.emplace(n, 0);
       for (const int n : shards_of_jobs(task.header, session)) numbers.emplace(n, 0);
     }
+    for (const MergedCampaign& merged : task.header.merged) {
+      for (const int n : merged.shards) numbers.emplace(n, 0);
+    }
     for (auto& [n, to] : numbers) to = shards_++;
     return numbers;
+  }
+
+  // Of a folder that is a merge itself, the campaigns that it took over.
+  void note_campaign(const Task& task, const std::map<int, int>& shards) {
+    const CampaignHeader& header = task.header;
+    std::vector<MergedCampaign> campaigns = header.merged;
+    if (parts_of(header).front().shards) {
+      for (MergedCampaign& campaign : campaigns) {
+        campaign.dir = task.dir + ": " + campaign.dir;
+        for (int& n : campaign.shards) n = shards.at(n);
+      }
+    } else {
+      MergedCampaign whole = {task.dir, header.targets, {}, static_cast<int>(header.sessions.size())};
+      for (const auto& [n, to] : shards) whole.shards.push_back(to);
+      campaigns = {whole};
+    }
+    std::ranges::move(campaigns, std::back_inserter(header_.merged));
   }
 
   static CampaignHeader base_of(CampaignHeader header) {
     header.targets.clear();
     header.sessions.clear();
+    header.merged.clear();
     return header;
   }
 
@@ -158,6 +182,8 @@ class Merge {
       findings_.findings.push_back(finding);
     } else {
       count_together(*known, finding);
+      // The ledger of one campaign is not that of the others.
+      if (finding.tolerated.empty()) known->tolerated.clear();
       known->failed += finding.failed;
       known->runs += finding.runs;
       if (known->repeats == Repeats::kAlways) known->repeats = finding.repeats;

@@ -49,6 +49,8 @@ command -v sbatch >/dev/null || usage "there is no sbatch here: log in where Slu
 
 mkdir -p "$dir/tasks" "$dir/logs"
 dir=$(cd "$dir" && pwd)
+# A task that never starts leaves its folder empty, so the merge names it.
+for ((task = 0; task < tasks; ++task)); do mkdir -p "$dir/tasks/$task"; done
 # The tasks of the array have the seeds S, S+1, ...: choose another S for another campaign.
 export ATTNFUZZ=$(realpath "$attnfuzz") ATTNFUZZ_DIR=$dir ATTNFUZZ_KERNELS=$kernels ATTNFUZZ_FOR=$duration \
   ATTNFUZZ_SEED=$seed ATTNFUZZ_OPTIONS=$options

@@ -15,7 +15,9 @@ std::string layout_line(const TensorText& t) {
   return cat("    {\"", t.spec.name, "\", ", t.bytes, ", ", braces(t.size), ", ", braces(t.stride), ", ",
              t.offset, ", ", t.page_end ? "true" : "false", ", 0x", hex(t.surround),
              ", offsetof(attn_tensors, ", t.spec.at.name, "), ", t.spec.strided() ? "true" : "false", ", ",
-             of_keys(t.spec) ? "true" : "false", ", ", t.spec.role == Role::kState ? "true" : "false", ", ", t.owned, ",\n     ", literals(t.values, "     "), ",\n     ", is_written(t.spec) ? literals(t.bounds, "     ") : "nullptr", "},\n");
+             of_keys(t.spec) ? "true" : "false", ", ", t.spec.role == Role::kState ? "true" : "false", ", ",
+             t.owned, ",\n     ", literals(t.values, "     "), ",\n     ",
+             is_written(t.spec) ? literals(t.bounds, "     ") : "nullptr", "},\n");
 }
 
 std::string function_of(const char* type, const char* name, const std::vector<Field>& fields) {
@@ -70,7 +72,7 @@ std::string export_cpp(const Export& e, const std::string& name) {
       name.substr(0, name.rfind('.')) == name ? "finding" : name.substr(0, name.rfind('.'));
   const std::string include = e.places.include.empty() ? "INCLUDE" : shell_word(e.places.include);
   const std::vector<std::string> commands = {
-      "c++ -std=c++17 -I " + include + " " + shell_word(name) + " -o " + shell_word(program) + " -ldl",
+      "c++ -std=c++17 -O2 -I " + include + " " + shell_word(name) + " -o " + shell_word(program) + " -ldl",
       shell_word("./" + program) + " " + library_arguments(e)};
   const std::vector<std::string> needs = {
       "The paths are those of the machine where this file was made. After -I stands the folder in which "

@@ -54,6 +54,19 @@ bool shows(Execution& execution, const Reference& reference) {
   return false;
 }
 
+// Why a program of its own would pass a failure of this kind; empty if it sees the failure. `written`: plan()
+// wrote a tensor.
+std::string unseen(Kind kind, bool written) {
+  if (kind == Kind::kBadPlan) return "a program of its own does not judge the plan";
+  if (kind == Kind::kRefusal && written) return "a program of its own does not see what plan() writes";
+  if (kind == Kind::kSlow) return "a program of its own measures no time";
+  return "";
+}
+
+bool is_of_values(Kind kind) {
+  return kind == Kind::kWrong || kind == Kind::kNonFinite || kind == Kind::kUnwritten;
+}
+
 }  // namespace
 
 bool seen_from_exact_values(const Reference& reference, const Outputs& outputs) {
@@ -109,7 +122,10 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
     e.shape = text_of(alone.shapes);
   }
   if (const std::string why = unfit(e.c); !why.empty()) return why;
+  const std::string elsewhere = "attnfuzz replay shows the finding";
   Execution execution(e.c, target);
+  if (const std::string why = unseen(kind, execution.written_by_plan.has_value()); !why.empty())
+    return why + " (" + e.message + "): " + elsewhere;
   if (failure(execution.planned).empty()) {
     e.plan = execution.plan;
   } else {
@@ -127,6 +143,9 @@ std::variant<Export, std::string> prepare_export(const Reproducer& r, Target& ta
            "kernel says that it rounds P (" +
            e.message + "): a program that knows only exact values would see nothing; attnfuzz replay does";
   }
+  if (is_of_values(kind) && !shows(execution, e.reference))
+    return "where the result is wrong (" + e.message +
+           "), any value may lie, so a program of its own sees nothing: " + elsewhere;
   return e;
 }
 

@@ -51,6 +51,45 @@ cp "$here/../../examples/mine.py" "$out/mine.py"
 "$attnfuzz" export "$file" --kernel "$out/mine.py:mine" --cpp >"$out/log" 2>&1
 [ $? -eq 2 ] && grep -q "is Python, which no C++ program calls: say --python" "$out/log" || die "--cpp of a Python function is not refused"
 
+# Arrays by *args, and results as a dict or a tuple: the program calls the function and reads its results as a worker
+# does, with attnfuzz installed and without.
+for result in '{"o": o, "lse": lse}' 'o, lse'; do
+  sed -e 's/^def mine(.*/def mine(p, *arrays):/' -e 's/in (q, k, v))/in arrays)/' \
+    -e 's/^    total = .*/    e[..., 64:] *= 2\n&/' \
+    -e "s/^    return \(.*\), (top\(.*\)/    o, lse = \1, (top\2\n    return $result/" "$here/../../examples/mine.py" >"$out/spread.py"
+  rm -rf "$out/found" && "$attnfuzz" check "$out/spread.py:mine" --cases 40 --jobs 1 --reduce-seconds 3 --out "$out/found" >"$out/log" 2>&1
+  [ $? -eq 1 ] || die "the bug is not found with *args and $result"
+  "$attnfuzz" export "$(ls "$out"/found/*.attn.json)" --kernel "$out/spread.py:mine" --python -o "$out/forms.py" >"$out/log" 2>&1 ||
+    die "a function of *args is not exported"
+  ran 1 forms.py
+  grep -q "IT FAILS" "$out/log" && grep -q "must be" "$out/log" || die "it is not said what is wrong with *args and $result"
+  PYTHONPATH=$package ran 1 forms.py
+  sed -i '/^    e\[..., 64:\]/d' "$out/spread.py"
+  ran 0 forms.py
+  PYTHONPATH=$package ran 0 forms.py
+done
+sed -i 's/^    return .*/    return {"out": o, "lse": lse, "sums": lse}/' "$out/spread.py"
+ran 1 forms.py
+grep -q "returned sums, and this call asks for out, lse" "$out/log" || die "an output that is none is not told"
+
+# A window may be as wide as an int64_t, and nothing wraps: query 1 sees all keys.
+cat >"$out/wide.py" <<'END'
+import attnfuzz
+from attnfuzz.targets.numpy_reference import ERRORS, attention
+
+
+@attnfuzz.target(errors=ERRORS)
+def wide(p, q, k, v, bias=None, mask=None, key_lengths=None):
+    return attention.function(p, q, k, v, bias, mask, key_lengths)
+END
+for problem in '"seq_q": 2, "seq_k": 2, "window_right"' '"seq_q": 2, "seq_k": 3, "align": "bottom_right", "window_right"' \
+  '"seq_q": 3, "seq_k": 2, "align": "bottom_right", "window_left"'; do
+  echo '{"format": 1, "problem": {'"$problem"': 9223372036854775807}}' >"$out/wide.case.json"
+  "$attnfuzz" export "$out/wide.case.json" --kernel "$out/wide.py:wide" --python -o "$out/widest.py" >"$out/log" 2>&1 ||
+    die "a wide window is not exported"
+  PYTHONPATH=$package ran 0 widest.py
+done
+
 # Packed entries: the program gives the function rows as a worker does, and knows each entry's lengths.
 cat >"$out/packed.py" <<'END'
 import attnfuzz

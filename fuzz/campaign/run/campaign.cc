@@ -142,7 +142,7 @@ class Supervisor {
     CampaignSummary summary;
     summary.ended = session_.ended;
     summary.signal = interrupts_.signal();
-    seeded_bugs_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "");
+    seeded_bugs_.conclude(session_.ended == kDiskFull ? "; the disk was full" : "", interrupts_.came());
     for (const int n : shards_of(options_.dir)) {
       if (has_stats(options_.dir, n)) session_.shards.push_back(n);
     }
@@ -152,11 +152,11 @@ class Supervisor {
     summary.findings = read_findings(options_.dir);
     summary.seeded_bugs = seeded_bugs_.of_session();
     for (const SeededBugResult& seeded_bug : summary.seeded_bugs) {
-      summary.harness_broken |= !seeded_bug.found;
+      summary.harness_broken |= is_missed(seeded_bug, header_);
       events_.say("canary", seeded_bug);
     }
     summary.waiting = waiting_failures(options_.dir);
-    summary.not_judged = not_judged(header_, stats_of(options_.dir));
+    summary.not_judged = not_judged(header_, stats_of_shards(options_.dir));
     std::ranges::move(lost_parts(options_.dir, header_, read_seeded_bugs(options_.dir)),
                       std::back_inserter(summary.not_judged));
     if (summary.waiting == 0)

@@ -4,10 +4,15 @@
 
 namespace attnfuzz {
 
+bool CrashFiling::has_enough_of(const std::string& site) const {
+  const auto filed = sites_.find(site);
+  return filed != sites_.end() && filed->second >= kMostOfOneSite;
+}
+
 std::atomic<int32_t>* CrashFiling::place(const Verdict& verdict, bool of_sequences) {
   auto& waiting = s_.shared.waiting[s_.target_number][*waiting_kind(to_string(verdict.kind), of_sequences)];
   if (waiting >= kMostWaiting) return nullptr;
-  if (!verdict.site.empty() && ++sites_[verdict.site] > kMostOfOneSite) return nullptr;
+  if (!verdict.site.empty()) ++sites_[verdict.site];
   return &waiting;
 }
 

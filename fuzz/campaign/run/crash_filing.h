@@ -1,6 +1,7 @@
 // Decides whether a slice files a failure, and begins the crash that it writes.
 //
 //   CrashFiling filing(slice);
+//   if (filing.has_enough_of(verdict.site)) ...       // counted with the others of that place
 //   if (auto* waiting = filing.place(verdict, false)) {
 //     Crash crash = filing.crash(verdict, digest(c), index);
 //     ...
@@ -22,8 +23,10 @@ class CrashFiling {
  public:
   explicit CrashFiling(const Slice& slice) : s_(slice) {}  // the slice must outlive this
 
-  // The count of waiting crashes of this kind, to be increased once the crash is written. Null if the failure
-  // is not filed (filing_limits.h). `of_sequences`: it is of a sequence of calls.
+  // True if this slice has filed so many failures of this place that the triage will count further ones there.
+  bool has_enough_of(const std::string& site) const;
+  // The count of waiting crashes of this kind, to be increased once the crash is written. Null if too many of
+  // its kind wait (filing_limits.h). `of_sequences`: it is of a sequence of calls.
   std::atomic<int32_t>* place(const Verdict& verdict, bool of_sequences);
   // The crash without what failed. `digest`: of what failed; its first twelve digits are part of the crash's
   // name.

@@ -7,12 +7,12 @@
 
 #include "base/hash.h"
 #include "fuzz/batch/batch_pipeline.h"
-#include "fuzz/campaign/run/explore_sequences.h"
 #include "fuzz/campaign/run/crash_filing.h"
+#include "fuzz/campaign/run/explore_sequences.h"
 #include "fuzz/campaign/run/filing_limits.h"
 #include "fuzz/campaign/run/observed_target.h"
-#include "fuzz/campaign/store/jobs/corpus_view.h"
 #include "fuzz/campaign/store/coverage_file.h"
+#include "fuzz/campaign/store/jobs/corpus_view.h"
 #include "fuzz/campaign/store/jobs/journal.h"
 #include "fuzz/campaign/store/warnings.h"
 #include "fuzz/check/shard.h"
@@ -370,6 +370,10 @@ class Explorer {
   }
 
   void file(const Candidate& candidate, const Verdict& verdict) {
+    if (filing_.has_enough_of(verdict.site)) {
+      ++counts().of_one_site;
+      return;
+    }
     std::atomic<int32_t>* const waiting = filing_.place(verdict, false);
     if (waiting == nullptr) {
       ++counts().not_filed[to_string(verdict.kind)];

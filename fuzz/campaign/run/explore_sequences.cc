@@ -101,7 +101,7 @@ void SequenceExplorer::resume() {
       verdict.message =
           "the process that judged it died or was stuck, " + std::to_string(kMostExits) + " times in a row";
       ++counts().sequences, ++counts().failed;
-      file(of->chain.last, entry.number, verdict);
+      file(of->chain.last, entry.number, verdict, "");
     }
   }
   if (given_up) before_.clear(), new_process_ = true;
@@ -120,7 +120,7 @@ void SequenceExplorer::judge(const sequences::Session& session, uint64_t number,
   if (!counted) count(session, result);
   if (failed) {
     if (counted) ++counts().failed;  // it passed before
-    file(session, number, result.verdict);
+    file(session, number, result.verdict, result.call);
     new_process_ = true;
     if (result.verdict.kind == Kind::kHang && ++hangs_ == kMostHangs)
       counts().leave_out("sequences of the rest of a slice, in which " + std::to_string(kMostHangs) + " hung",
@@ -150,8 +150,13 @@ void SequenceExplorer::count(const sequences::Session& session, const sequences:
   for (const auto& [why, n] : result.left_out) stats.leave_out(why, n);
 }
 
-void SequenceExplorer::file(const sequences::Session& session, uint64_t number, const Verdict& verdict) {
+void SequenceExplorer::file(const sequences::Session& session, uint64_t number, const Verdict& verdict,
+                            const std::string& call) {
   const std::string kind = to_string(verdict.kind);
+  if (filing_.has_enough_of(verdict.site)) {
+    ++counts().of_one_site;
+    return;
+  }
   std::atomic<int32_t>* const waiting = filing_.place(verdict, true);
   if (waiting == nullptr) {
     ++counts().not_filed[kind];
@@ -164,7 +169,7 @@ void SequenceExplorer::file(const sequences::Session& session, uint64_t number, 
                 static_cast<unsigned long long>(text_hash(sequences::encode(chain))));
   Crash crash = filing_.crash(verdict, digest, number);
   crash.property = kOfSequences;
-  crash.calls = sequences::encode(chain, {{r.kernel}, kind, verdict.message, r.backend, r.build_kind});
+  crash.calls = sequences::encode(chain, {{r.kernel}, kind, verdict.message, r.backend, r.build_kind, call});
   save_([&] { write_crash(s_.options.dir, crash, ""); });
   ++*waiting;
 }

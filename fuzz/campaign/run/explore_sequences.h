@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/run/crash_filing.h"
+#include "fuzz/campaign/run/explore.h"
 #include "fuzz/campaign/run/observed_target.h"
 #include "fuzz/campaign/store/archive.h"
 #include "fuzz/campaign/store/jobs/sequence_journal.h"
@@ -53,7 +53,8 @@ class SequenceExplorer {
   // `counted`: its statistics were saved before a kill, and it runs again for the state that it leaves.
   void judge(const sequences::Session& session, uint64_t number, bool counted);
   void count(const sequences::Session& session, const sequences::SessionResult& result);
-  void file(const sequences::Session& session, uint64_t number, const Verdict& verdict);
+  void file(const sequences::Session& session, uint64_t number, const Verdict& verdict,
+            const std::string& call);
   SequenceStats& counts() { return stats_.targets[name_].sequences; }
 
   const Slice& s_;

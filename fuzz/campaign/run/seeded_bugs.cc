@@ -33,24 +33,34 @@ SeededBugResult* SeededBugs::mine(const std::string& target) {
   return nullptr;
 }
 
-void SeededBugs::ran(int target, uint64_t cases, double seconds) {
+void SeededBugs::ran(int target, uint64_t cases, double seconds, bool to_the_end) {
+  if (to_the_end) ended_.insert(targets_[target].record.name);
   SeededBugResult& seeded_bug = *mine(targets_[target].record.name);
   seeded_bug.cases += cases;
   seeded_bug.seconds += seconds;
   seeded_bug.message = "it was not found in " + std::to_string(seeded_bug.cases) + " cases";
 }
 
-void SeededBugs::conclude(const std::string& excuse) {
+void SeededBugs::conclude(const std::string& excuse, bool interrupted) {
+  std::set<std::string> waits;  // the triage has not examined their failures
+  if (interrupted) {
+    for (const Crash& crash : read_crashes(dir_)) waits.insert(crash.target);
+  }
   for (const SeededBugResult& from : read_seeded_bugs(dir_)) {
     for (SeededBugResult& to : all_) {
-      if (to.target != from.target || to.session != from.session || !from.found) continue;
+      if (to.target != from.target || to.session != from.session) continue;
+      if (!from.finding.empty()) ended_.insert(to.target);
+      if (!from.found) continue;
       to.found = true;
       to.finding = from.finding;
       to.message = "";
     }
   }
   for (SeededBugResult& seeded_bug : all_) {
-    if (seeded_bug.session == session_ && !seeded_bug.found) seeded_bug.message += excuse;
+    if (seeded_bug.session != session_ || seeded_bug.found) continue;
+    seeded_bug.message += excuse;
+    seeded_bug.cut_short =
+        interrupted && (!ended_.contains(seeded_bug.target) || waits.contains(seeded_bug.target));
   }
 }
 

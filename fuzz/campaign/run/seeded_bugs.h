@@ -2,13 +2,14 @@
 //
 //   1. SeededBugs seeded_bugs(dir, targets, session);  // canary.json: none has run yet
 //   2. while (auto target = seeded_bugs.next(gpu))     // a job explores it until it fails or its time is up
-//        seeded_bugs.ran(*target, cases, seconds);
+//        seeded_bugs.ran(*target, cases, seconds, to_the_end);
 //      seeded_bugs.again(*target);                     // or: the job was killed, so there is no result
-//   3. seeded_bugs.conclude("");                       // the triage has filled the file
+//   3. seeded_bugs.conclude("", false);                // the triage has filled the file
 //      for (const SeededBugResult& c : seeded_bugs.of_session()) ...
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,13 @@ class SeededBugs {
   // Takes the next target, on a GPU or on the CPU.
   std::optional<int> next(bool gpu);
   void again(int target) { queue_.push_back(target); }
-  // The result of one job; several jobs of a target add up.
-  void ran(int target, uint64_t cases, double seconds);
+  // The result of one job; several jobs of a target add up. `to_the_end`: nothing ended it before its time.
+  void ran(int target, uint64_t cases, double seconds, bool to_the_end);
 
-  // Adopts what the triage has found. `excuse` is added to the message of those that were not found.
-  void conclude(const std::string& excuse);
+  // Adopts what the triage has found. `excuse` is added to the message of those that were not found. If a
+  // signal ended the session (`interrupted`), those that no job looked for to the end are cut short, and so are
+  // those whose failure the triage has not examined.
+  void conclude(const std::string& excuse, bool interrupted);
   void write() const;
   std::vector<SeededBugResult> of_session() const;
 
@@ -42,6 +45,7 @@ class SeededBugs {
   const int session_;
   std::vector<SeededBugResult> all_;  // of earlier sessions, too
   std::vector<int> queue_;
+  std::set<std::string> ended_;  // targets of which a job ran to the end in this session
 };
 
 }  // namespace attnfuzz

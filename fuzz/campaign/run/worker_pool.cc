@@ -169,9 +169,10 @@ void WorkerPool::over(Seat& seat, const std::string& how) {
   spent_[seat.target] += lasted;
   seat.pid = -1;
   if (targets_[seat.target].record.seeded_bug) {
-    seeded_bugs_.ran(seat.target, cases, lasted);
-    // It was killed half-way, so there is no result.
-    if (!how.empty() && failed_starts + 1 < kMostFailedStarts) seeded_bugs_.again(seat.target);
+    const bool cut_short = shared_.stop && cases < kSeededBugCases && lasted < kSeededBugSeconds;
+    const bool again = !how.empty() && failed_starts + 1 < kMostFailedStarts;
+    seeded_bugs_.ran(seat.target, cases, lasted, !again && !cut_short);
+    if (again) seeded_bugs_.again(seat.target);  // it was killed half-way, so there is no result
   }
   if (!how.empty()) {
     note_shard_exit(shard_dir(options_.dir, seat.shard));

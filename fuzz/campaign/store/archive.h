@@ -89,13 +89,21 @@ struct Session {
   double seconds = 0;   // seconds so far
   std::string ended;    // "time", "interrupted", kDiskFull; empty: it still runs, or was killed
   int jobs = 0, gpus = 0;
-  std::vector<int> shards;  // those that had statistics at its end, with those of earlier sessions
+  std::vector<int> shards;      // those that had statistics at its end, with those of earlier sessions
   std::vector<int> job_shards;  // the shard of each job on the CPU, which a merge renumbers (shards_of_jobs())
   std::vector<double>
       gpu_busy;  // share of the time in which a kernel ran, by GPU (gpu_sampler.h); empty: not known
   std::map<std::string, std::string> builds;  // target -> hash
   std::vector<std::string> notes;             // "fa1.cpu.plain was built anew: ..."
   Machine machine;
+};
+
+// A campaign that a merge has taken over.
+struct MergedCampaign {
+  std::string dir;
+  std::vector<TargetRecord> targets;
+  std::vector<int> shards;  // their numbers in the merged folder
+  int sessions = 0;         // the merged folder has the sessions of one campaign after those of the other
 };
 
 struct CampaignHeader {
@@ -107,6 +115,8 @@ struct CampaignHeader {
   std::vector<std::string> command;   // of the first session, word by word
   std::vector<TargetRecord> targets;  // of all sessions, as last built
   std::vector<Session> sessions;
+  // Of a merge; each session after theirs is of a campaign that went on from the merged folder.
+  std::vector<MergedCampaign> merged;
 };
 
 // Everything except target, since_new and t is a sum over the life of the shard.
@@ -142,6 +152,7 @@ struct SequenceStats {
   // counted together after the first 64.
   std::map<std::string, uint64_t> left_out;
   std::map<std::string, uint64_t> not_filed;  // as in TargetStats
+  uint64_t of_one_site = 0;                   // likewise
   double worst = 0;                           // error/bound
   double wall = 0;                            // seconds
   void leave_out(const std::string& why, uint64_t n);
@@ -153,7 +164,8 @@ struct TargetStats : Statistics {
   std::map<std::pair<int, int>, HeatCell> heat;  // heat_bucket of (seq_q, seq_k)
   std::map<std::string, uint64_t> origins;       // "drawn", "mutated", "crossed", "confirmed" -> cases
   std::map<std::string, uint64_t> not_filed;     // failures that were dropped because many of their kind wait
-  uint64_t quarantined = 0;                      // cases drawn but not launched (ledger.h)
+  uint64_t of_one_site = 0;  // failures that were not filed because others at their place in the code were
+  uint64_t quarantined = 0;  // cases drawn but not launched (ledger.h)
   uint64_t long_parents =
       0;            // cases of the corpus that were picked but not mutated, because their rows are too long
   double wall = 0;  // seconds, those of the sequences included
@@ -161,6 +173,9 @@ struct TargetStats : Statistics {
   void add(const Case& c, const Verdict& verdict);
   void merge(const TargetStats& other);
 };
+
+// Failures that were dropped, of cases and of sequences of calls. Each may be a bug of its own.
+uint64_t never_looked_at(const TargetStats& stats);
 
 struct ShardStats {
   SeriesLine last;
@@ -242,6 +257,8 @@ struct SeededBugResult {
   double seconds = 0;
   std::string finding;  // name in canary/
   std::string message;  // why it was not found
+  // A signal ended the session before it could be found, which says nothing of the harness.
+  bool cut_short = false;
 };
 
 // Nothing if there is no campaign in this folder.

@@ -22,13 +22,17 @@ void fields(Is<Machine> auto& r, auto f) {
 void fields(Is<Session> auto& r, auto f) {
   f("started", r.started), f("from", r.from), f("asked", r.asked), f("seconds", r.seconds), f("ended", r.ended);
   f("jobs", r.jobs), f("gpus", r.gpus), f("builds", r.builds), f("notes", r.notes), f("machine", r.machine);
-  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards),
-      f.later("job_shards", r.job_shards);
+  f.later("gpu_busy", r.gpu_busy), f.later("shards", r.shards), f.later("job_shards", r.job_shards);
+}
+
+void fields(Is<MergedCampaign> auto& r, auto f) {
+  f("dir", r.dir), f("targets", r.targets), f("shards", r.shards), f("sessions", r.sessions);
 }
 
 void fields(Is<CampaignHeader> auto& r, auto f) {
   f("format", r.format), f("version", r.version), f("signals", r.situations), f("seed", r.seed);
   f("started", r.started), f("command", r.command), f("targets", r.targets), f("sessions", r.sessions);
+  f.later("merged", r.merged);
 }
 
 void fields(Is<SeriesLine> auto& r, auto f) {
@@ -43,7 +47,7 @@ void fields(Is<HeatCell> auto& r, auto f) { f("cases", r.cases), f("worst", r.wo
 void fields(Is<SequenceStats> auto& r, auto f) {
   f("sequences", r.sequences), f("steps", r.steps), f("calls", r.calls), f("failed", r.failed);
   f("bounded", r.bounded), f("asked", r.asked), f("judged", r.judged), f("left_out", r.left_out);
-  f("not_filed", r.not_filed), f("worst", r.worst), f("wall", r.wall);
+  f("not_filed", r.not_filed), f("worst", r.worst), f("wall", r.wall), f.later("of_one_site", r.of_one_site);
 }
 
 // The members of Statistics, followed by a target's own.
@@ -53,6 +57,7 @@ void fields(Is<TargetStats> auto& r, auto f) {
   fields(static_cast<Base&>(r), f);
   f("heat", r.heat), f("origins", r.origins), f("not_filed", r.not_filed), f("quarantined", r.quarantined);
   f("wall", r.wall), f.later("long_parents", r.long_parents), f.later("sequences", r.sequences);
+  f.later("of_one_site", r.of_one_site);
 }
 
 void fields(Is<ShardStats> auto& r, auto f) {
@@ -91,7 +96,7 @@ void fields(Is<FindingsFile> auto& r, auto f) { f("findings", r.findings), f("ne
 
 void fields(Is<SeededBugResult> auto& r, auto f) {
   f("target", r.target), f("session", r.session), f("found", r.found), f("cases", r.cases);
-  f("seconds", r.seconds), f("finding", r.finding), f("message", r.message);
+  f("seconds", r.seconds), f("finding", r.finding), f("message", r.message), f.later("cut_short", r.cut_short);
 }
 
 }  // namespace attnfuzz

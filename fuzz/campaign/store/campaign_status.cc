@@ -5,82 +5,26 @@
 #include <string_view>
 
 #include "fuzz/campaign/store/seeded_bug.h"
-#include "fuzz/check/counts/enough.h"
 
 namespace attnfuzz {
+
+bool is_missed(const SeededBugResult& seeded_bug, const CampaignHeader& header) {
+  const auto n = static_cast<size_t>(seeded_bug.session);
+  const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
+  return !seeded_bug.found && !seeded_bug.cut_short && !ended.empty() && ended != "killed";
+}
 
 CampaignStatus campaign_status(const FindingsFile& findings, size_t waiting,
                                const std::vector<SeededBugResult>& seeded_bugs, const CampaignHeader& header,
                                const std::vector<std::string>& unjudged) {
   const auto is_new = [](const Finding& f) { return f.tolerated.empty(); };
-  const auto missed = [&](const SeededBugResult& seeded_bug) {
-    const auto n = static_cast<size_t>(seeded_bug.session);
-    const std::string ended = n < header.sessions.size() ? header.sessions[n].ended : "?";
-    return !seeded_bug.found && !ended.empty() && ended != "killed";
-  };
+  const auto missed = [&](const SeededBugResult& seeded_bug) { return is_missed(seeded_bug, header); };
   if (waiting > 0 || std::ranges::any_of(findings.findings, is_new) ||
       std::ranges::any_of(findings.never_again, is_new) || std::ranges::any_of(seeded_bugs, missed))
     return CampaignStatus::kFound;
-  const bool cut_short = !header.sessions.empty() && header.sessions.back().ended == kDiskFull;
+  const bool cut_short = std::ranges::any_of(
+      parts_of(header), [](const CampaignPart& part) { return part.last.ended == kDiskFull; });
   return cut_short || !unjudged.empty() ? CampaignStatus::kUnknown : CampaignStatus::kPassed;
-}
-
-namespace {
-
-// Why the sequences of calls of a target do not pass; empty if they do.
-std::string sequences_not_judged(const TargetStats& stats) {
-  constexpr uint64_t kFewest = 50;  // an operation that is rarely drawn may be missing in fewer sequences
-  const SequenceStats& s = stats.sequences;
-  if (s.sequences == 0) return "no sequence of calls was run: run it longer";
-  const std::string leave = "; leave out --sequences to judge cases only";
-  if (s.judged.empty())
-    return "of " + std::to_string(s.sequences) + " sequences of calls, no call was judged" + leave;
-  uint64_t asked = 0, judged = 0;
-  for (const auto& [operation, n] : s.asked) {
-    const auto of = s.judged.find(operation);
-    const uint64_t were = of == s.judged.end() ? 0 : of->second;
-    asked += n, judged += were;
-    if (were == 0 && s.sequences < kFewest) continue;
-    const std::string why = too_few_calls_judged(n, were, "the operation " + operation);
-    if (!why.empty()) return "in sequences of calls, " + why + leave;
-  }
-  const std::string why = too_few_calls_judged(asked, judged, "");
-  return why.empty() ? "" : "in sequences of calls, " + why + leave;
-}
-
-}  // namespace
-
-std::vector<std::string> not_judged(const CampaignHeader& header,
-                                    const std::map<std::string, TargetStats>& stats) {
-  std::vector<std::string> targets;
-  if (header.sessions.empty() || header.sessions.back().ended != "time") return targets;
-  for (const TargetRecord& target : header.targets) {
-    const auto found = stats.find(target.name);
-    if (target.seeded_bug) continue;
-    if (found != stats.end() && !found->second.oracle.device.empty() && found->second.oracle.fast == 0)
-      targets.push_back(target.name +
-                        ": the oracle on the GPU judged nothing: judge by the CPU's (--oracle cpu)");
-    if (found != stats.end() && (found->second.batch.lost > 0 || !found->second.batch.left.empty()) &&
-        found->second.batch.cleared + found->second.batch.doubted == 0)
-      targets.push_back(target.name + ": nothing was judged in batches: leave --batch out");
-    const std::string why = found == stats.end() ? "no case was drawn: run it longer"
-                                                 : too_little_judged(found->second, target.name);
-    if (!why.empty()) {
-      targets.push_back(target.name + ": " + why);
-      continue;
-    }
-    if (const std::string of_sequences = target.sequences ? sequences_not_judged(found->second) : "";
-        !of_sequences.empty())
-      targets.push_back(target.name + ": " + of_sequences);
-    for (const std::string& name : target.properties) {
-      const auto by = found->second.properties.find(name);
-      if (by == found->second.properties.end() || by->second.cases == by->second.rejected)
-        targets.push_back(target.name + ": nothing was judged by " + name +
-                          ", which was asked for: attnfuzz check --property " + name +
-                          " says why, or run it longer");
-    }
-  }
-  return targets;
 }
 
 std::vector<std::string> unlisted_findings(const std::string& dir, const FindingsFile& findings) {
@@ -174,15 +118,26 @@ std::vector<std::string> lost_parts(const std::string& dir, const CampaignHeader
 }
 
 std::string idle_jobs(const CampaignHeader& header) {
-  if (header.sessions.empty() || header.sessions.back().shards.empty()) return "";
-  const Session& session = header.sessions.back();
-  const std::vector<int> shards = shards_of_jobs(header, session);
-  std::string jobs;
-  for (size_t n = 0; n < shards.size(); ++n) {
-    if (std::ranges::find(session.shards, shards[n]) == session.shards.end())
-      jobs += (jobs.empty() ? "" : ", ") + std::to_string(n);
+  std::string text;
+  for (const CampaignPart& part : parts_of(header)) {
+    if (part.last.shards.empty()) continue;
+    const std::vector<int> shards = shards_of_jobs(header, part.last);
+    std::string jobs;
+    for (size_t n = 0; n < shards.size(); ++n) {
+      if (std::ranges::find(part.last.shards, shards[n]) == part.last.shards.end())
+        jobs += (jobs.empty() ? "" : ", ") + std::to_string(n);
+    }
+    if (jobs.empty()) continue;
+    text += (text.empty() ? "" : "; ") + (part.dir.empty() ? "" : "in " + part.dir + ", ") + "of " +
+            std::to_string(shards.size()) + " jobs these began no case: " + jobs;
   }
-  return jobs.empty() ? "" : "of " + std::to_string(shards.size()) + " jobs these began no case: " + jobs;
+  return text;
+}
+
+StatsOfShards stats_of_shards(const std::string& dir) {
+  StatsOfShards all;
+  for (const int n : shards_of(dir)) all[n] = read_stats(dir, n).targets;
+  return all;
 }
 
 std::map<std::string, TargetStats> stats_of(const std::string& dir) {

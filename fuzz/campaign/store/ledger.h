@@ -6,11 +6,12 @@
 //     {"mode": "quarantined", "kernel": "splitk", "lane": "tsan", "features": ["splits", "window"],
 //      "reason": "issue 14: takes the machine down"}]}
 //
-// A *tolerated* failure is searched for like any other, and reported as known. Its key is the dedupe key of
-// the reduced case, or the name of its finding. If it has a reproducer (a path beside the ledger), that is
-// run at the beginning of each session (recheck.h); if it passes, a report says that its entry should be
-// removed. A *quarantined* case has all the named features (generator.h). It is never launched, only
-// counted.
+// A *tolerated* failure is searched for like any other, and reported as known. It hides no other failure, so
+// each of its failures is reduced (triage.h); if too many are dropped instead, the campaign does not pass. Its
+// key is the dedupe key of the reduced case, or the name of its finding. If it has a reproducer (a path beside
+// the ledger), that is run at the beginning of each session (recheck.h); if it passes, a report says that its
+// entry should be removed. A *quarantined* case has all the named features (generator.h). It is never launched,
+// only counted.
 #pragma once
 
 #include <string>

@@ -23,6 +23,7 @@ void SequenceStats::merge(const SequenceStats& other) {
   for (const auto& [operation, n] : other.judged) judged[operation] += n;
   for (const auto& [why, n] : other.left_out) leave_out(why, n);
   for (const auto& [kind, n] : other.not_filed) not_filed[kind] += n;
+  of_one_site += other.of_one_site;
   worst = std::max(worst, other.worst);
   wall += other.wall;
 }
@@ -43,10 +44,19 @@ void TargetStats::merge(const TargetStats& other) {
   }
   for (const auto& [origin, n] : other.origins) origins[origin] += n;
   for (const auto& [kind, n] : other.not_filed) not_filed[kind] += n;
+  of_one_site += other.of_one_site;
   quarantined += other.quarantined;
   long_parents += other.long_parents;
   wall += other.wall;
   sequences.merge(other.sequences);
+}
+
+uint64_t never_looked_at(const TargetStats& stats) {
+  uint64_t failures = 0;
+  for (const auto* not_filed : {&stats.not_filed, &stats.sequences.not_filed}) {
+    for (const auto& [kind, n] : *not_filed) failures += n;
+  }
+  return failures;
 }
 
 }  // namespace attnfuzz

@@ -13,7 +13,8 @@
 //   Explained e = explains(need, c, verdict, judge_it);    // this bug, as far as can be told?
 //
 // Sizes of 1 and values cannot be removed, so they are not among the parts. A finding without
-// removable parts explains every failure of its kind.
+// removable parts explains every failure of its kind. Another bug may need the same parts, so a
+// failure is not counted under a tolerated finding because this explains it (triage.h).
 #pragma once
 
 #include <functional>

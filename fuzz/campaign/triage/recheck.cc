@@ -6,8 +6,8 @@
 
 #include "base/processes.h"
 #include "fuzz/campaign/store/jobs/journal.h"
-#include "fuzz/campaign/triage/sequence_crash.h"
 #include "fuzz/campaign/triage/files/sequence_files.h"
+#include "fuzz/campaign/triage/sequence_crash.h"
 #include "properties/memory/layout.h"
 #include "properties/sequences/run/relations.h"
 #include "properties/sequences/session/codec.h"
@@ -96,9 +96,11 @@ std::string passed_always() {
   return "passed in " + std::to_string(kMostRuns) + " of " + std::to_string(kMostRuns) + " runs";
 }
 
-// The call that failed, SessionResult::call, by the key or the name in the ledger; empty if neither says it.
+// The call that failed, SessionResult::call, by the file, or by the key or the name in the ledger; empty if
+// none says it.
 std::string failing_call(const KnownFailure& known, const sequences::SessionFile& file,
                          const std::string& folder) {
+  if (!file.found.call.empty()) return file.found.call;
   std::vector<std::string> calls = {"copy_pages",     "forward", "forward-first",
                                     "forward-others", "merge",   "relation"};
   calls.insert(calls.end(), std::begin(sequences::kVerbNames), std::end(sequences::kVerbNames));
@@ -107,20 +109,6 @@ std::string failing_call(const KnownFailure& known, const sequences::SessionFile
     of.kind = file.found.kind;
     of.key = sequences_key(folder, file.chain, of.kind, call);
     if (known.key == of.key || known.key == sequences_name(folder, of)) return call;
-  }
-  return "";
-}
-
-// Why the failing call may not have been made, so that the pass proves nothing; empty if it was made. Any call
-// that was left out may be the failing one if that is not known, or if the session ended there. The parts of an
-// attend, their merge and the relations of attends need one another.
-std::string left_out_of(const sequences::SessionResult& result, const std::string& failing) {
-  const auto is_of_attend = [](std::string_view call) {
-    return call.starts_with("forward") || call.starts_with("merge") || call.starts_with("relation");
-  };
-  for (const auto& [what, n] : result.left_out) {
-    const bool same = is_of_attend(failing) ? is_of_attend(what) : what.starts_with(failing + ": ");
-    if (failing.empty() || same || what.ends_with(": steps after a refused one")) return what;
   }
   return "";
 }

@@ -7,8 +7,8 @@
 #include "fuzz/campaign/store/jobs/session_clock.h"
 #include "fuzz/campaign/triage/crash_in_hand.h"
 #include "fuzz/campaign/triage/files/finding_files.h"
-#include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/files/sequence_files.h"
+#include "fuzz/campaign/triage/run_again.h"
 #include "fuzz/campaign/triage/sequences_explained.h"
 #include "properties/sequences/reduce/chain.h"
 #include "properties/sequences/run/relations.h"
@@ -109,7 +109,8 @@ class OneSequence {
     return f.key.starts_with(begin);
   }
 
-  // Do fully reduced findings explain this one? If not, what they need is left out before the reduction.
+  // Do fully reduced findings explain this one? If not, what they need is left out before the reduction. A
+  // tolerated finding explains nothing here, because another bug may need the same steps.
   bool is_explained() {
     if (finding_.repeats != Repeats::kAlways && finding_.repeats != Repeats::kAfterOthers) return false;
     FindingsFile all = read_findings(t_.options.dir);
@@ -131,23 +132,24 @@ class OneSequence {
       small_.result = std::move(result);
       return false;
     }
+    std::erase_if(known, [](const auto& one) { return !one.first->tolerated.empty(); });
+    Finding* const explains = explaining(known);
+    if (explains == nullptr) return false;
     finding_.kind = to_string(small_.result.verdict.kind);
-    count_together(*explaining(known), finding_);
+    count_together(*explains, finding_);
     save(t_, [&] { write_findings(t_.options.dir, all); });
     return true;
   }
 
   // Returns the first finding that explains the failure alone; else the first whose special parts the failure
-  // has.
+  // has; nullptr if there is none.
   Finding* explaining(const std::vector<std::pair<Finding*, std::set<std::string>>>& known) {
-    Finding* part = known.front().first;
-    bool has_part = false;
+    Finding* part = nullptr;
     for (const auto& [finding, words] : known) {
       const auto other = without_special(small_.chain, words);
       if (!other) continue;
       if (check_chain(*other, kernels_).verdict.outcome != Outcome::kFail) return finding;
-      if (!has_part) part = finding;
-      has_part = true;
+      if (part == nullptr) part = finding;
     }
     return part;
   }
@@ -219,8 +221,12 @@ class OneSequence {
 
   std::string text_of(const sequences::Chain& chain, const sequences::SessionResult& result) const {
     const TargetRecord& r = target_.record;
-    return encode(
-        chain, {{r.kernel}, to_string(result.verdict.kind), result.verdict.message, r.backend, r.build_kind});
+    return encode(chain, {{r.kernel},
+                          to_string(result.verdict.kind),
+                          result.verdict.message,
+                          r.backend,
+                          r.build_kind,
+                          result.call});
   }
 
   void write() {

@@ -5,7 +5,8 @@
 //      it in the same process: dependent on state. Otherwise it is run ten times: flaky, or never again.
 //   2. It is reduced like a failure of `attnfuzz sequence`. The best file so far is always on disk, and the next
 //      session goes on from it.
-//   3. It is counted under a finding of sequences of calls that explains it (sequences_explained.h); else under its
+//   3. It is counted under a finding of sequences of calls that explains it (sequences_explained.h) and is not
+//      tolerated; else under its
 //      key: the kernel, the kind of failure, the call that fails, and the kinds of the reduced steps. It replaces
 //      findings that need others before them, or are not fully reduced, if it explains them. Except at a
 //      known place of death, no finding that is a case explains it. The sanitizers' builds do not run it.

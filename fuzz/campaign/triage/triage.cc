@@ -59,6 +59,7 @@ class OneCrash {
       if (verdict_.kind == Kind::kHang) worker_->watch(Watch::kBrief);  // most of its variants hang too
       if (finding_.repeats == Repeats::kAlways && is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways || finding_.repeats == Repeats::kSometimes) reduce_it();
+      if (!reached_.empty()) return count_under(reached_), remove();
       if (finding_.repeats == Repeats::kAlways && minimal_is_explained()) return remove();
       if (finding_.repeats == Repeats::kAlways && !target_.record.seeded_bug) ask_builds();
     }
@@ -88,7 +89,8 @@ class OneCrash {
   }
 
   // Is this crash explained by a known finding? If not, the parts that known findings need are removed, so that
-  // the reduction cannot end in them.
+  // the reduction cannot end in them. A tolerated finding explains nothing here: another bug may need the same
+  // parts, and it would be hidden for as long as the ledger has the entry.
   bool is_explained() {
     known_ = recall(t_.options.dir, t_.targets, target_, *worker_);
     if (known_.empty()) return false;
@@ -110,20 +112,26 @@ class OneCrash {
     verdict_ = alone;
     property_ = find_property("reference");
     for (const KnownFinding& known : known_) {
+      // Without parts that could be removed, a finding explains the failures of its kind.
+      if (!tells_apart(known.need) && !fails_with(known.verdict, key)) continue;
       Explained e = explains(known.need, start_, verdict_, judged);
-      if (e.answer == Explains::kYes) {
+      if (e.answer == Explains::kYes && !known.tolerated) {
         count_under(known.name);
         return true;
       }
-      if (e.answer == Explains::kPerhaps) continue;  // if it is that bug, its reduction will end there
+      if (e.answer != Explains::kNo) continue;  // if it is that bug, its reduction will end there
       start_ = std::move(e.c);
       verdict_ = std::move(e.verdict);
     }
     return false;
   }
 
-  // Is the reduced case explained by a known finding, whatever its failure looks like? Also collects the
-  // earlier findings that it explains.
+  bool fails_with(const Verdict& verdict, const std::string& key) const {
+    return verdict.outcome == Outcome::kFail && reduction_key(target_.info, verdict) == key;
+  }
+
+  // Is the reduced case explained by a known finding that is not tolerated, whatever its failure looks like?
+  // Also collects the earlier findings that it explains.
   bool minimal_is_explained() {
     if (verdict_.property != "reference") return false;
     const JudgeIt judged = [&](const Case& c) {
@@ -133,7 +141,7 @@ class OneCrash {
       return tells_apart(need) && explains(need, c, verdict, judged).answer == Explains::kYes;
     };
     for (const KnownFinding& known : known_) {
-      if (!behind(known.need, minimal_, verdict_)) continue;
+      if (known.tolerated || !behind(known.need, minimal_, verdict_)) continue;
       count_under(known.name);
       return true;
     }
@@ -152,6 +160,33 @@ class OneCrash {
       if (f.name == name) count_together(f, finding_);
     }
     save(t_, [&] { write_findings(t_.options.dir, all); });
+  }
+
+  // The tolerated finding whose reduced case this is, failing in the same way; nullptr if it is of none.
+  const KnownFinding* tolerated_at(const Case& c, const Verdict& verdict) const {
+    const auto known = std::ranges::find_if(known_, [&](const KnownFinding& k) {
+      return k.tolerated && k.c == c && k.verdict.kind == verdict.kind && k.verdict.site == verdict.site &&
+             verdict.property == "reference";
+    });
+    return known == known_.end() ? nullptr : &*known;
+  }
+
+  // Reduces a failure, but not beyond the case of a tolerated finding: nothing simpler was found from there
+  // when that finding was reduced. This makes a frequent known bug cheap. Sets `reached_` if it ends there.
+  Reduction reduce_as_far_as_known(const Case& c, const Verdict& verdict, const Property& property,
+                                   ReduceOptions options) {
+    bool is_there = false;
+    options.on_better = [&, write = options.on_better](const Case& best, const Verdict& v) {
+      is_there |= tolerated_at(best, v) != nullptr;
+      write(best, v);
+    };
+    options.stop = [&] { return is_there; };
+    Reduction reduction = reduce_failure(c, verdict, property, *worker_, target_.calibration, options);
+    if (const KnownFinding* known = tolerated_at(reduction.minimal, reduction.verdict)) reached_ = known->name;
+    if (!is_there || !reached_.empty()) return reduction;
+    // It failed there only because of what the candidates before had left.
+    options.stop = {};
+    return reduce_failure(c, verdict, property, *worker_, target_.calibration, options);
   }
 
   void reduce_it() {
@@ -182,14 +217,16 @@ class OneCrash {
     options.may_take = stays_with;
     options.keep_site = true;
     const auto began = Clock::now();
-    Reduction reduction = reduce_failure(start, verdict, *property, *worker_, target_.calibration, options);
+    Reduction reduction = reduce_as_far_as_known(start, verdict, *property, options);
+    if (!reached_.empty()) return;
     // The reduced case may be much faster than the case as found, so a second reduction tries more candidates.
     const double left = options.seconds - seconds_since(began);
     if (reduction.complete && left > 1) {
       options.seconds = left;
       const Property* by = find_property(reduction.verdict.property);
-      Reduction again = reduce_failure(reduction.minimal, reduction.verdict, by ? *by : *property, *worker_,
-                                       target_.calibration, options);
+      Reduction again =
+          reduce_as_far_as_known(reduction.minimal, reduction.verdict, by ? *by : *property, options);
+      if (!reached_.empty()) return;
       again.evaluations += reduction.evaluations;
       if (again.complete) reduction = std::move(again);
     }
@@ -299,6 +336,7 @@ class OneCrash {
   Case start_, minimal_;
   Verdict verdict_;
   std::vector<KnownFinding> known_;
+  std::string reached_;                // name of the tolerated finding at whose case the reduction has ended
   std::vector<std::string> replaced_;  // names of findings that the reduced case explains
   std::string trace_;
 };

@@ -7,10 +7,11 @@
 //      the cases that preceded it. If it then fails, it depends on state, and a tail of the trace that suffices is kept.
 //      In all other cases it is run up to ten times: flaky (k of n), or never again.
 //   2. If an existing finding explains it (explained.h), it is counted there. Otherwise it is reduced, unless
-//      it needs other cases to fail. The best case so far is always on disk, and the next session continues an
+//      it needs other cases to fail. A finding that the ledger tolerates explains nothing, so that it hides no other
+//      bug: a failure counts there if its reduction reaches the finding's case or ends with its key. The best case so far is always on disk, and the next session continues an
 //      interrupted reduction. A failure that fails every time is then run under other thread orders and in the
 //      sanitizers' builds. If a sanitizer reports a fault, the case is reduced again there (fuzz/check/failure/vote.h).
-//   3. It is counted under a finding that explains the reduced case; else under the reduced case's dedupe key,
+//   3. It is counted under a finding that explains the reduced case and is not tolerated; else under the reduced case's dedupe key,
 //      whatever build or back end showed it. The first of a key gets its files, and replaces findings that it
 //      explains.
 //   4. The crash's folder is removed last, so a kill at any moment counts nothing twice.

@@ -363,4 +363,17 @@ SessionResult run_session(const Session& session, const SessionTargets& targets)
   return SessionRun(session, targets).run();
 }
 
+std::string left_out_of(const SessionResult& result, const std::string& failing) {
+  const auto is_of_attend = [](std::string_view call) {
+    return call.starts_with("forward") || call.starts_with("merge") || call.starts_with("relation");
+  };
+  for (const auto& [what, n] : result.left_out) {
+    // Any call may have failed in the second form of a relation.
+    const bool same = is_of_attend(failing) ? is_of_attend(what)
+                                            : what.starts_with(failing + ": ") || what.starts_with("relation");
+    if (failing.empty() || same || what.ends_with(": steps after a refused one")) return what;
+  }
+  return "";
+}
+
 }  // namespace attnfuzz::sequences

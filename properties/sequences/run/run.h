@@ -65,4 +65,10 @@ struct SessionResult {
 // unless SessionTargets::renew() is called.
 SessionResult run_session(const Session& session, const SessionTargets& targets);
 
+// Why a call that failed once may not have been made, so that a pass proves nothing; empty if it was made.
+// `failing`: SessionResult::call of the failure. Any call that was left out may be the failing one if that is
+// empty, or if the session ended there. The parts of an attend, their merge and the relations of attends need
+// one another, and any call may have failed in the second form of a relation.
+std::string left_out_of(const SessionResult& result, const std::string& failing);
+
 }  // namespace attnfuzz::sequences

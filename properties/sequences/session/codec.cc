@@ -146,6 +146,7 @@ FoundSession found_of(const Json& json) {
   in.text("message", found.message);
   in.text("backend", found.backend);
   in.text("build", found.build);
+  in.text("call", found.call);
   if (const Json* kernels = in.list("kernels", 64)) {
     for (const Json& kernel : *kernels) {
       if (!kernel.is_string()) throw Wrong{"found: a kernel is no string"};
@@ -230,6 +231,7 @@ std::string encode(const Chain& chain, const FoundSession& found) {
     if (!found.message.empty()) json["found"]["message"] = found.message;
     if (!found.backend.empty()) json["found"]["backend"] = found.backend;
     if (!found.build.empty()) json["found"]["build"] = found.build;
+    if (!found.call.empty()) json["found"]["call"] = found.call;
   }
   return json_text(json, 1) + "\n";
 }

@@ -21,12 +21,13 @@ namespace attnfuzz::sequences {
 inline constexpr int kSessionVersion = 1;
 inline constexpr size_t kMostBefore = 128;  // the most sessions of a file before its last one
 
-// How a session was found. A replay does not use it: the command names the kernels.
+// How a session was found. The command that replays it names the kernels.
 struct FoundSession {
   std::vector<std::string> kernels;  // names or paths, as they were given
   std::string kind, message;         // of the failure; empty if the session did not fail
   // "cpu", "asan": where it was found, if that was written down
   std::string backend = {}, build = {};
+  std::string call = {};  // SessionResult::call: a replay must make it; empty in files of older versions
   bool operator==(const FoundSession&) const = default;
 };
 

@@ -107,6 +107,19 @@ status=$?
 grep -q 'interrupted by SIGHUP' "$out/hangup.log" || die "the signal is not told"
 grep -q '"event":"end".*"ended":"interrupted"' "$out/hangup.log" || die "SIGHUP does not end it well"
 
+# If a signal comes before the seeded bug can be found, this says nothing of the harness: neither then nor later.
+"$attnfuzz" campaign fa1 --for 10m --jobs 1 --out "$out/early" --json >"$out/early.log" 2>&1 &
+job=$!
+until grep -q '"event":"start"' "$out/early.log"; do kill -0 "$job" || die "it does not start"; sleep 0.05; done
+kill -INT "$job"
+wait "$job"
+[ $? -eq 130 ] || die "an early SIGINT is told as something else: $(cat "$out/early.log")"
+for command in status "report --out $out/early.html"; do
+  # shellcheck disable=SC2086
+  "$attnfuzz" $command "$out/early" >"$out/status.log" 2>&1 || die "$command after an early SIGINT: $(cat "$out/status.log")"
+done
+grep -q '"cut_short": *true' "$out/early.json" && grep -q '"canaries_missed": *0' "$out/early.json" || die "the seeded bug is not told as cut short"
+
 # --prune takes the entries of all kernels and leaves few files, which are readable and replay.
 before=$(ls "$out"/night/corpus/*/*.case.json | wc -l)
 "$attnfuzz" campaign fa1 --prune "$out/night" --to "$out/pruned" >"$out/prune.log" 2>&1 || die "prune failed"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# failure.sh ATTNFUZZ LIBRARY SOURCE: follows one failure through the command: check, replay, explain, reduce and
+# failure.sh ATTNFUZZ LIBRARY SOURCE FAKES: follows one failure through the command: check, replay, explain, reduce and
 # export. LIBRARY is a kernel with a known bug, the one that README shows.
 set -u
-attnfuzz=$1 library=$2 source=$3
+attnfuzz=$1 library=$2 source=$3 fakes=$4
 source "$(dirname "$0")/../scratch.sh"
 
 "$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/found" --json "$out/check.json" \
@@ -81,6 +81,21 @@ found_in() { grep -o '^  found in case [0-9]* of seed [0-9]*' "$1"; }
 [ "$(found_in "$out/one.log")" = "$(found_in "$out/check.log")" ] && [ -n "$(found_in "$out/one.log")" ] || die "the finding depends on --jobs"
 
 grep -qF "\"kernel\": \"$library\"" "$out"/one/*.attn.json || die "the library's path is not absolute"
+
+# A file that was there before is not replaced by another finding of its name, not even on the way to it.
+mkdir "$out/kept" && sed 's/"backend": "cpu"/"backend": "cuda"/' "$file" >"$out/kept/$(basename "$file")"
+cp "$out/kept/$(basename "$file")" "$out/of-gpu.attn.json"
+"$attnfuzz" check "$library" --cases 200 --jobs 2 --out "$out/kept" >"$out/kept.log" 2>&1
+[ $? -eq 1 ] && cmp -s "$out/kept/$(basename "$file")" "$out/of-gpu.attn.json" || die "the finding of another back end is gone"
+second=${file##*/}
+second=$out/kept/${second%.attn.json}-2.attn.json
+[ -f "$second" ] && grep -qF "replay: attnfuzz replay $second " "$out/kept.log" || die "the finding is not filed beside the other: $(cat "$out/kept.log")"
+[ "$(ls "$out/kept" | wc -l)" -eq 2 ] || die "files of the reduction are left: $(ls "$out/kept")"
+
+# The page of a kernel that is one of several of a library names it.
+"$attnfuzz" explain "$source/corpus/seeds/window.case.json" --kernel "$fakes/attention.so:kills-itself-once" --allow-stale \
+  --html "$out/several.html" >"$out/several.log" 2>&1 || die "explain of a kernel of several: $(cat "$out/several.log")"
+grep -qF -- "--kernel $fakes/attention.so:kills-itself-once" "$out/several.html" || die "the page does not name the kernel"
 
 # A reproducer made for other bytes is refused.
 sed 's/"q": "[0-9a-f]*"/"q": "0123456789abcdef"/' "$file" >"$out/forged.attn.json"

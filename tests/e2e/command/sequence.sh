@@ -40,3 +40,19 @@ echo '{"attnfuzz_calls": 1, "steps": []}' >"$out/empty.calls.json"
 "$attnfuzz" sequence --replay "$out/empty.calls.json" cache >"$out/empty.log" 2>&1
 [ $? -eq 1 ] || die "a file without calls passed"
 grep -q 'nothing was judged' "$out/empty.log" && ! grep -q passed "$out/empty.log" || die "it is not said that nothing was judged"
+
+# The replay of a failure does not pass if the call that failed is not made, whatever else is judged. An older file does
+# not say which call it was.
+replays() {  # STATUS WORDS FOUND KERNEL...
+  local due=$1 words=$2
+  sed 's/"attnfuzz_calls"/"found": {'"$3"'}, &/' "$out/attend.calls.json" >"$out/found.calls.json"
+  "$attnfuzz" sequence --replay "$out/found.calls.json" "${@:4}" >"$out/found.log" 2>&1
+  [ $? -eq "$due" ] && grep -q -- "$words" "$out/found.log" || die "$3 with ${*:4}: $(cat "$out/found.log")"
+}
+echo '{"attnfuzz_calls": 1, "steps": [{"do": "new", "sequences": [0]}, {"do": "append", "sequences": [0], "count": 1},
+  {"do": "attend", "sequences": [0], "count": 1}]}' >"$out/attend.calls.json"
+"$attnfuzz" sequence --replay "$out/attend.calls.json" cache >"$out/found.log" 2>&1 || die "no failure is known of it"
+replays 0 passed '"kind": "wrong", "call": "forward"' cache splitk
+replays 1 'the call that failed was not made: forward: no kernel given has it' '"kind": "wrong", "call": "forward"' cache
+replays 0 passed '"kind": "wrong", "call": "append"' cache
+replays 1 'the call that failed may not have been made: forward' '"kind": "wrong"' cache

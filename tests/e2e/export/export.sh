@@ -26,6 +26,20 @@ try "$bad" >"$out/beside.log" 2>&1
 [ $? -eq 1 ] || die "the executor is not found in ../lib"
 try "$good" >"$out/good.log" 2>&1
 [ $? -eq 0 ] || die "a right kernel does not hold"
+# The limit of time is of the kernel. Here it is 1 s, and the reference takes longer, or the run.
+mv "$out/found.$suffix" "$out/whole.$suffix"
+slow() { # SED
+  sed -e 's/^\(constexpr unsigned kSeconds\|SECONDS\) = 120/\1 = 1/' -e "$1" "$out/whole.$suffix" >"$out/found.$suffix"
+  compile
+  try "$good" "$executor" >"$out/slow.log" 2>&1
+}
+[ "$language" = cpp ] && sleeps='usleep(2500000);' || sleeps='__import__("time").sleep(2.5)'
+slow "s/^\( *\)\(judge_outputs(in\|expected = reference(\)/\1$sleeps\n&/" || die "the reference has a limit of time"
+grep -qF "$sleeps" "$out/found.$suffix" || die "the program is written otherwise"
+slow "s/^\( *\)\(const attn_status \|\)status = kernel\(->\|\.\)run(.*/\1$sleeps\n&/"
+[ $? -eq 1 ] && grep -q "did not come back within 1 s" "$out/slow.log" || die "a run has no limit of time"
+mv "$out/whole.$suffix" "$out/found.$suffix" && compile
+
 try "$out/nothing.so" >"$out/nothing.log" 2>&1
 [ $? -eq 2 ] || die "a library that is not there was not refused"
 try >"$out/usage.log" 2>&1

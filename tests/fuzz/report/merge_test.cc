@@ -1,7 +1,7 @@
 // Tests that a merge of several campaigns loses nothing and counts nothing twice.
 #include "fuzz/slurm/merge.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "fuzz/campaign/store/campaign_status.h"
+#include "fuzz/report/report.h"
 #include "tests/fuzz/report/night.h"
 
 namespace attnfuzz {
@@ -106,11 +107,12 @@ TEST_F(Merge, KnowsTheJobsOfEachSession) {
   header.sessions[1].shards = {0, 2};
   write_header(at("b"), header);
   merge({"a", "b"});
-  EXPECT_EQ(idle_jobs(*read_header(at("merged"))), "of 3 jobs these began no case: 1");
+  const std::string idle = at("b") + ", of 3 jobs these began no case: 1";
+  EXPECT_EQ(idle_jobs(*read_header(at("merged"))), "in " + idle);
   std::filesystem::rename(at("merged"), at("once"));
   merge({"a", "once"});
   CampaignHeader merged = *read_header(at("merged"));
-  EXPECT_EQ(idle_jobs(merged), "of 3 jobs these began no case: 1");
+  EXPECT_EQ(idle_jobs(merged), "in " + at("once") + ": " + idle);
   EXPECT_TRUE(lost().empty());
   std::filesystem::remove_all(shard_dir(at("merged"), 7));
   ASSERT_EQ(lost().size(), 1u) << "the folder of that job";
@@ -240,6 +242,118 @@ TEST_F(Merge, ReplacesAnEarlierMergeAndNothingElse) {
   EXPECT_EQ(shards_of(at("b")).size(), 3u);
   EXPECT_THROW(merge({"nothing"}), std::runtime_error);
   EXPECT_EQ(shards_of(at("merged")).size(), 3u) << "as it was";
+}
+
+// The status of a merge is that of the worst campaign, whichever is named last.
+class MergedStatus : public Merge {
+ protected:
+  void SetUp() override {
+    Merge::SetUp();
+    for (const char* name : {"a", "b"}) {
+      std::filesystem::remove_all(at(name));
+      make_night(at(name), {.green = true});
+    }
+    merge_both_ways(CampaignStatus::kPassed);
+  }
+  void merge_both_ways(CampaignStatus due, const std::string& why = "") {
+    for (const std::vector<std::string>& names : {std::vector<std::string>{"a", "b"}, {"b", "a"}}) {
+      EXPECT_TRUE(merge(names).left_out.empty());
+      expect(due, why);
+    }
+  }
+  void expect(CampaignStatus due, const std::string& why = "") const {
+    const report::Report report = report::read_report(at("merged"));
+    EXPECT_EQ(report.status, due);
+    EXPECT_TRUE(report.problems.empty());
+    if (!why.empty()) EXPECT_THAT(report.not_judged, testing::Contains(testing::HasSubstr(why)));
+  }
+  void end(const std::string& name, const std::string& how) const {
+    CampaignHeader header = *read_header(at(name));
+    header.sessions.back().ended = how;
+    write_header(at(name), header);
+  }
+};
+
+TEST_F(MergedStatus, IsNoPassIfADiskWasFull) {
+  end("a", kDiskFull);
+  merge_both_ways(CampaignStatus::kUnknown);
+}
+
+// In one folder such a session goes on. In a merge none does.
+TEST_F(MergedStatus, IsNoPassIfACampaignWasBrokenOffBeforeItJudged) {
+  for (const int n : shards_of(at("a"))) write_stats(at("a"), n, {});
+  for (const char* ended : {"time", "interrupted", "killed", ""}) {
+    end("a", ended);
+    merge_both_ways(CampaignStatus::kUnknown, "in " + at("a") + ", splitk.cpu.plain: no case was drawn");
+  }
+}
+
+TEST_F(MergedStatus, IsNoPassIfACampaignWasKilledOrStillRuns) {
+  end("a", "interrupted");
+  merge_both_ways(CampaignStatus::kPassed);  // it has judged enough
+  for (const char* ended : {"killed", ""}) {
+    end("a", ended);
+    merge_both_ways(CampaignStatus::kUnknown, "in " + at("a") + ", the last session still ran, or was killed");
+  }
+}
+
+TEST_F(MergedStatus, IsThatOfAllCampaignsOfAMergeOfMerges) {
+  end("a", kDiskFull);
+  merge({"a", "b"});
+  std::filesystem::rename(at("merged"), at("once"));
+  make_night(at("c"), {.green = true});
+  merge({"once", "c"});
+  expect(CampaignStatus::kUnknown);
+  EXPECT_EQ(read_header(at("merged"))->merged.size(), 3u);
+  // A session that goes on from the merged folder is of all of it.
+  CampaignHeader header = *read_header(at("merged"));
+  header.sessions.push_back(header.sessions.back());
+  write_header(at("merged"), header);
+  expect(CampaignStatus::kPassed);
+  std::filesystem::rename(at("merged"), at("twice"));
+  merge({"twice", "b"});
+  expect(CampaignStatus::kPassed);
+}
+
+// A kernel of one campaign need not be one of the others.
+TEST_F(MergedStatus, AsksEachCampaignForItsOwnTargets) {
+  CampaignHeader header = *read_header(at("a"));
+  std::erase_if(header.targets, [](const TargetRecord& target) { return target.kernel == "splitk"; });
+  write_header(at("a"), header);
+  for (const int n : shards_of(at("a"))) {
+    ShardStats stats = read_stats(at("a"), n);
+    stats.targets.erase("splitk.cpu.plain");
+    write_stats(at("a"), n, stats);
+  }
+  merge_both_ways(CampaignStatus::kPassed);
+}
+
+TEST_F(MergedStatus, IsOfANewFindingIfTheLedgerOfOneCampaignLacksIt) {
+  make_night(at("c"));
+  FindingsFile findings = read_findings(at("c"));
+  const std::string name = findings.findings[0].name;
+  findings.findings.resize(1);
+  findings.never_again.clear();
+  write_findings(at("b"), findings);
+  findings.findings[0].tolerated = "issue 1";
+  write_findings(at("a"), findings);
+  for (const char* folder : {"a", "b"})
+    std::filesystem::copy_file(at("c/findings/") + name + ".attn.json",
+                               at(folder) + "/findings/" + name + ".attn.json");
+  merge_both_ways(CampaignStatus::kFound);
+  write_findings(at("b"), findings);
+  merge_both_ways(CampaignStatus::kPassed);
+}
+
+TEST_F(Merge, NamesACampaignThatNeverBegan) {
+  std::filesystem::create_directories(at("empty"));
+  CampaignHeader header = *read_header(at("b"));
+  header.sessions.clear();
+  write_header(at("b"), header);
+  const MergeSummary s = merge({"a", "b", "empty"});
+  EXPECT_EQ(s.merged, 1u);
+  EXPECT_TRUE(names(s, at("b") + ": no session of its campaign has begun"));
+  EXPECT_TRUE(names(s, at("empty") + ": there is no campaign in it"));
 }
 
 }  // namespace

@@ -99,6 +99,41 @@ TEST(Export, RefusesFailuresThatNeedTwoRuns) {
   EXPECT_NE(std::get<std::string>(prepared).find("one call does not show it"), std::string::npos);
 }
 
+// plan() writes to O.
+class WritesInPlan : public FakeTarget {
+ public:
+  PlanReply plan(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env) override {
+    if (tensors.o.data != nullptr) *static_cast<char*>(tensors.o.data) ^= 1;
+    return FakeTarget::plan(problem, tensors, env);
+  }
+};
+
+// The program of such a finding would say that it passes.
+TEST(Export, RefusesFailuresThatAProgramDoesNotSee) {
+  const auto refused = [](Target& target, const Case& c, const std::string& why) {
+    Reproducer r;
+    r.c = c;
+    r.property = "reference";
+    ASSERT_EQ(judge(c, *find_property("reference"), target, documented()).outcome, Outcome::kFail) << why;
+    const auto prepared = prepare_export(r, target, documented());
+    ASSERT_TRUE(std::holds_alternative<std::string>(prepared)) << why;
+    EXPECT_NE(std::get<std::string>(prepared).find(why), std::string::npos) << std::get<std::string>(prepared);
+  };
+  Case c;
+  c.problem.seq_k = 3;
+  FakeTarget bad_plan(Flaw::kPlanNonsense), unwritten(Flaw::kSkipsLastRow);
+  WritesInPlan writes;
+  refused(bad_plan, c, "does not judge the plan");
+  refused(writes, c, "does not see what plan() writes");
+  Reproducer r;
+  r.c = c;
+  r.property = "reference";
+  EXPECT_TRUE(std::holds_alternative<Export>(prepare_export(r, unwritten, documented())))
+      << "a number is due there";
+  c.planted = {{TensorId::kV, 0, 0, 1, 0, 0x7c00}};  // an infinity: O may be anything
+  refused(unwritten, c, "any value may lie");
+}
+
 TEST(Export, ProgramsCompareWithTheExactValuesToo) {
   Reference reference;
   reference.rows = 1;
@@ -175,7 +210,8 @@ class ExportForCuda : public testing::TestWithParam<bool> {
     FakeTarget flawed(Flaw::kDropsLastKey);
     return status_of(kernel, finding(flawed, "reference"), target, documented());
   }
-  int status_of(const std::string& kernel, const Reproducer& r, Target& target, const Calibration& calibration) {
+  int status_of(const std::string& kernel, const Reproducer& r, Target& target,
+                const Calibration& calibration) {
     auto prepared = prepare_export(r, target, calibration);
     if (const std::string* why = std::get_if<std::string>(&prepared)) {
       ADD_FAILURE() << *why;

@@ -175,7 +175,7 @@ TEST(Model, counts_references) {
 TEST(SessionFile, reads_what_it_writes) {
   EXPECT_TRUE(rc::check([](uint64_t seed) {
     const Session session = draw_session(seed, kFeatures);
-    const FoundSession found = {{"cache"}, "wrong", "a message", "cpu", "asan"};
+    const FoundSession found = {{"cache"}, "wrong", "a message", "cpu", "asan", "forward"};
     Chain chain = {session, {}};
     for (uint64_t n = 0; n < seed % 3; ++n) chain.before.push_back(draw_session(seed + n, kFeatures));
     const std::string text = encode(chain, found);

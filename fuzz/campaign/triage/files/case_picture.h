@@ -21,10 +21,12 @@
 namespace attnfuzz {
 
 struct CasePicture {
-  int64_t b = 0, h = 0;           // the first (batch, head) with an error; else (0, 0)
-  Ruler rows, columns;            // of queries and keys
-  std::vector<double> seen;       // rows x columns: share of visible pairs
-  std::vector<double> error;      // for each row of cells, the largest error/bound; empty: not known
+  int64_t b = 0, h = 0;      // the first (batch, head) with an error; else (0, 0)
+  Ruler rows, columns;       // of queries and keys
+  std::vector<double> seen;  // rows x columns: share of visible pairs
+  // For each row of cells, the largest error/bound of the outputs that have a row for each query of a query
+  // head; empty: not known, or the failure is elsewhere, for example in dK.
+  std::vector<double> error;
   std::string why;                // why `error` is empty
   std::vector<std::string> said;  // further lines about the error
 };

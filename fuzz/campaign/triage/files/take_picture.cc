@@ -17,8 +17,9 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
     return picture_without_error(found, "Not run again for the picture: it takes too long.");
   // If a property's variant of the case failed, that one is drawn.
   Case c = found;
+  Verdict verdict;
   if (const Property* property = find_property(by)) {
-    const Verdict verdict = judge(found, *property, target, calibration);
+    verdict = judge(found, *property, target, calibration);
     if (verdict.outcome == Outcome::kFail && verdict.failing) c = *verdict.failing;
   }
   CasePicture drawn;
@@ -39,8 +40,12 @@ CasePicture take_picture(const Case& found, const std::string& by, const std::st
       const bool wrong = std::ranges::any_of(picture.error, [](double error) { return error > 1; });
       if (wrong) break;
     }
-    if (std::ranges::none_of(picture.error, [](double error) { return error > 1; }))
-      picture.why = "Run again for this picture, every row of this head lies within its bound.";
+    if (std::ranges::none_of(picture.error, [](double error) { return error > 1; })) {
+      const bool fails = verdict.outcome == Outcome::kFail;
+      if (fails) picture.error.clear();  // rows that are right would hide the failure
+      picture.why = fails ? "Without the error, because no row of a query shows it: " + verdict.message + "."
+                          : "Run again for this picture, it did not fail.";
+    }
     if (!picture.why.empty()) return picture;
     drawn = std::move(picture);
   }

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "fuzz/campaign/run/seeded_bugs.h"
+#include "fuzz/campaign/store/campaign_status.h"
 #include "fuzz/campaign/store/jobs/corpus_view.h"
 #include "fuzz/campaign/store/jobs/folder.h"
 #include "fuzz/campaign/store/lines.h"
@@ -65,9 +66,9 @@ TEST_F(CampaignSession, EachSeededBugIsDueOnceOnItsBackEnd) {
 TEST_F(CampaignSession, ASeededBugThatWasNotFoundSaysHowLongItWasLookedFor) {
   SeededBugs seeded_bugs(options_.dir, targets_, 0);
   EXPECT_EQ(read_seeded_bugs(options_.dir).at(0).message, "it has not been run");
-  seeded_bugs.ran(1, 30, 0.5);
-  seeded_bugs.ran(1, 12, 0.5);
-  seeded_bugs.conclude("; the disk was full");
+  seeded_bugs.ran(1, 30, 0.5, true);
+  seeded_bugs.ran(1, 12, 0.5, true);
+  seeded_bugs.conclude("; the disk was full", false);
   const std::vector<SeededBugResult> all = seeded_bugs.of_session();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].cases, 42u);
@@ -80,8 +81,8 @@ TEST_F(CampaignSession, ASeededBugCountsAsFoundOnlyInItsOwnSession) {
   find("seeded-bug.cpu.plain", 0);
   SeededBugs seeded_bugs(options_.dir, targets_, 1);
   find("seeded-bug.cuda.plain", 1);
-  seeded_bugs.ran(1, 5, 1);
-  seeded_bugs.conclude("");
+  seeded_bugs.ran(1, 5, 1, true);
+  seeded_bugs.conclude("", false);
   const std::vector<SeededBugResult> of_session = seeded_bugs.of_session();
   ASSERT_EQ(of_session.size(), 2u);
   EXPECT_FALSE(of_session[0].found);
@@ -93,6 +94,35 @@ TEST_F(CampaignSession, ASeededBugCountsAsFoundOnlyInItsOwnSession) {
   ASSERT_EQ(all.size(), 4u);
   EXPECT_TRUE(all[0].found);
   EXPECT_EQ(all[2].cases, 5u);
+}
+
+// A signal says nothing of the harness, unless a seeded bug was looked for to the end.
+TEST_F(CampaignSession, ASeededBugIsCutShortIfASignalCameFirst) {
+  const auto cut_short = [&](bool to_the_end, bool interrupted, bool waits, const std::string& finding) {
+    fs::remove_all(options_.dir + "/crashing");
+    fs::remove(options_.dir + "/canary.json");
+    SeededBugs seeded_bugs(options_.dir, targets_, 0);
+    seeded_bugs.ran(1, 5, 1, to_the_end);
+    Crash crash;
+    crash.id = "1", crash.target = "seeded-bug.cpu.plain";
+    if (waits) write_crash(options_.dir, crash, "");
+    if (!finding.empty()) {
+      std::vector<SeededBugResult> all = read_seeded_bugs(options_.dir);
+      all.at(0).finding = finding;
+      write_seeded_bugs(options_.dir, all);
+    }
+    seeded_bugs.conclude("", interrupted);
+    CampaignHeader header = *read_header(options_.dir);
+    header.sessions[0].ended = interrupted ? "interrupted" : "time";
+    const SeededBugResult result = seeded_bugs.of_session().at(0);
+    EXPECT_EQ(is_missed(result, header), !result.cut_short);
+    return result.cut_short;
+  };
+  EXPECT_TRUE(cut_short(false, true, false, ""));
+  EXPECT_TRUE(cut_short(true, true, true, "")) << "it has failed, and was not examined";
+  EXPECT_FALSE(cut_short(true, true, false, "")) << "it did not fail in all of its time";
+  EXPECT_FALSE(cut_short(false, true, false, "another kind")) << "the triage has examined its failure";
+  EXPECT_FALSE(cut_short(false, false, false, "")) << "the session lasted its time";
 }
 
 // A session takes over the situations of earlier sessions if the table is the same, and the edges if the build

@@ -62,5 +62,36 @@ TEST_F(LostParts, DependOnTheJobsThatASessionHas) {
   EXPECT_EQ(begin_session(options, {gpu, cpu}).sessions[0].jobs, 12);
 }
 
+// Each of them may be another bug.
+TEST(CampaignStatus, IsNoPassIfFailuresWereNeverLookedAt) {
+  CampaignHeader header;
+  header.targets.resize(2);
+  header.targets[0].name = "t";
+  header.targets[1].name = "seeded-bug.cpu.plain";
+  header.targets[1].seeded_bug = true;
+  header.sessions.resize(1);
+  FindingsFile findings;
+  findings.findings.resize(1);
+  findings.findings[0].tolerated = "issue 1";
+  StatsOfShards shards;
+  TargetStats& stats = shards[0]["t"];
+  stats.rows = 1;
+  shards[0]["seeded-bug.cpu.plain"].not_filed["wrong"] = 3;
+  const auto status = [&] { return campaign_status(findings, 0, {}, header, not_judged(header, shards)); };
+  for (const char* ended : {"", "interrupted", "time"}) {
+    header.sessions[0].ended = ended;
+    stats.not_filed.clear();
+    stats.of_one_site = 7;  // these are known to be at the place of one that was filed
+    EXPECT_EQ(status(), CampaignStatus::kPassed) << ended;
+    stats.not_filed["wrong"] = 3;
+    EXPECT_EQ(status(), CampaignStatus::kUnknown) << ended;
+    stats.not_filed.clear();
+    stats.sequences.not_filed["wrong"] = 4;
+    EXPECT_EQ(status(), CampaignStatus::kUnknown) << ended;
+    EXPECT_EQ(not_judged(header, shards).at(0).find("t: 4 failure(s) were counted and never looked at"), 0u);
+    stats.sequences.not_filed.clear();
+  }
+}
+
 }  // namespace
 }  // namespace attnfuzz

@@ -269,6 +269,30 @@ TEST_F(FailingSequences, ThatAreToleratedAreNotReplaced) {
   EXPECT_EQ(found[1].tolerated, "");
 }
 
+// A tolerated bug of forks and truncates hides no bug of truncates alone.
+TEST_F(FailingSequences, ThatAToleratedFindingWouldExplainAreFindings) {
+  bug_ = Bug::kTruncated;
+  const auto [first, shown] = truncated_sessions();
+  sequences::Session forked = shown;
+  forked.steps.push_back({.verb = Verb::kFork, .entries = {0, 1}});
+  Finding known;
+  known.name = "known";
+  known.key = sequences_key("fake", {forked, {}}, "wrong", "append");
+  known.target = "fake.cpu.plain";
+  known.property = kOfSequences;
+  known.kind = "wrong";
+  known.count = 1;
+  known.tolerated = "issue 9";
+  write_file(options_.dir + "/findings/known.calls.json", sequences::encode({forked, {}}));
+  write_findings(options_.dir, {{known}, {}});
+  file(sequences::encode({shown, {}}));
+  const std::vector<Finding> found = findings();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].count, 1u);
+  EXPECT_EQ(found[1].key, "fake|sequences|wrong|append|append|new|truncate");
+  EXPECT_EQ(found[1].tolerated, "");
+}
+
 // It did not fail alone at first, but its reduced form does, so it is no longer said to depend on others.
 TEST_F(FailingSequences, ThatNeedNoOthersOnceReducedAreMeasuredAgain) {
   bug_ = Bug::kLater;
@@ -370,7 +394,8 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   sequences::Session refused = appends(2, 3);
   refused.steps[1].count = 1;
   const std::string reproducer = file_text(known.reproducer);
-  const sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  sequences::SessionFile was = std::get<sequences::SessionFile>(sequences::decode_session(reproducer));
+  EXPECT_EQ(was.found.call, "append");
   write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
   for (const std::string& key : {known.key, found[0].name, std::string("renamed")}) {
     known.key = key;
@@ -381,7 +406,10 @@ TEST_F(FailingSequences, AreToleratedByKeyAndLookedAtAgain) {
   bug_ = Bug::kNone;
   refused.steps.push_back({.verb = Verb::kAttend, .entries = {0}, .count = 1});
   write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
-  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither key nor name says which call failed";
+  EXPECT_EQ(again().answer, Recheck::Answer::kHolds) << "the file says which call failed";
+  was.found.call = "";
+  write_file(known.reproducer, sequences::encode({refused, {}}, was.found));
+  EXPECT_EQ(again().answer, Recheck::Answer::kUnknown) << "neither file, key nor name says which call failed";
   known.key = sequences_key("fake", {refused, {}}, "wrong", "append");
   EXPECT_EQ(again().answer, Recheck::Answer::kHolds);
   write_file(known.reproducer, reproducer);
@@ -453,7 +481,7 @@ TEST(SequencesOfTarget, MustHaveBeenJudged) {
   TargetStats& of = stats["t"];
   of.rows = 1;
   const auto why = [&] {
-    const std::vector<std::string> all = not_judged(header, stats);
+    const std::vector<std::string> all = not_judged(header, {{0, stats}});
     return all.empty() ? "" : all[0];
   };
   EXPECT_EQ(why(), "t: no sequence of calls was run: run it longer");
