@@ -39,17 +39,18 @@ SIMT_EXPORT void grid_dependency_wait(Place here);
 // A load lands early, when it is issued, or late, when no thread of the block can go on otherwise. Late loads
 // land in the order in which they were sent, in the opposite order or in any order, as the schedule says. Until
 // a late load lands, its destination is poison. A late store reads shared memory and writes the tensor when its
-// thread waits for it.
+// thread waits for it. It writes the last chunk of 16 bytes of a row whole, also past the tensor's columns.
 //
 // Stores and products see a thread's writes to shared memory only after that thread has called
-// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(). It is reported if a box or an
+// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(), and copies of 16 bytes that land are
+// recorded too. It is reported if a box or an
 // operand of a product touches these bytes before the fence. Writes through plain pointers are not seen. A
 // missing barrier after the fence is not checked here; schedules and ThreadSanitizer show it.
 //
 // Reported:
 // - an address that is not a multiple of 128 (ALIGNMENT)
 // - a box that is not within an array (SHARED)
-// - a tensor that is not where its map says (ADDRESS, with AddressSanitizer)
+// - a tensor that is not where its map says, a chunk that a store writes past it (ADDRESS, with AddressSanitizer)
 // - a destination that was written before the load landed
 // - a load that no thread waited for; a store that its thread did not commit or wait for
 

@@ -17,9 +17,9 @@ void land(Copy& copy) {
   if (copy.given) memcpy(to, copy.global, copy.given);
   memset(to + copy.given, 0, copy.bytes - copy.given);
   sanitizer::copied(to, copy.global, copy.given, copy.bytes);
-  // The copy counts as a write of the thread. wgmma and TMA see it only after a fence for the async proxy.
-  if (running().asynchronous && copy.bytes == 16)
-    generic_write16(copy.shared, static_cast<int>(self().thread.linear % kWarpSize));
+  // The copy counts as a write of the thread. wgmma and TMA see it only after a fence for the async proxy. The
+  // block's first operation of that proxy may come later, so every copy is recorded.
+  if (copy.bytes == 16) note_generic_write(copy.shared, static_cast<int>(self().thread.linear % kWarpSize));
 }
 
 bool is_poison(const void* shared, uint32_t bytes) {
@@ -33,6 +33,13 @@ bool is_poison(const void* shared, uint32_t bytes) {
 void copy_async(void* shared, const void* global, uint32_t bytes, uint32_t given, Place here) {
   Block& b = running();
   Lane& me = self();
+  if (bytes != 16 && bytes != 8 && bytes != 4) [[unlikely]] {
+    fault(ATTN_REPORT_ASYNC, &me.thread, here, "an asynchronous copy of %u bytes: 4, 8 or 16 are possible",
+          bytes);
+  }
+  if (given > bytes) [[unlikely]] {
+    fault(ATTN_REPORT_ASYNC, &me.thread, here, "an asynchronous copy of %u bytes that reads %u", bytes, given);
+  }
   if (reinterpret_cast<uintptr_t>(shared) % bytes != 0) {
     fault(ATTN_REPORT_ALIGNMENT, &me.thread, here, "cp_async%u to shared address %p: not a multiple of %u",
           bytes, shared, bytes);

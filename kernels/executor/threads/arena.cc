@@ -12,7 +12,7 @@
 namespace simt {
 namespace {
 
-constexpr size_t kCapacity = size_t{1} << 20;
+constexpr size_t kCapacity = kSharedCapacity;
 constexpr size_t kRedZone = 128;
 constexpr size_t kBaseAlign = 1024;
 

@@ -26,6 +26,7 @@ namespace simt {
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxWarps = 32;
 inline constexpr uint32_t kBarriers = 16;
+inline constexpr size_t kSharedCapacity = size_t{1} << 20;  // shared memory of a block with its redzones
 
 struct Copy {
   void* shared;
@@ -259,6 +260,8 @@ size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
 bool land_load(Block& block);                 // false if no load is on its way
 void check_stores(Block& block, Lane& lane);  // at the end of a thread
 void check_loads(Block& block);               // at the end of a block
+// Records that a lane of the running warp wrote 16 bytes, if they lie in the arena.
+void note_generic_write(const void* shared, int lane);
 // Faults if bytes that the async proxy is about to read or to overwrite were written without a fence after it.
 void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
 

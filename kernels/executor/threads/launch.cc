@@ -55,7 +55,6 @@ void reset_asynchronous(Block& b) {
   b.asynchronous = false;
   b.mbarriers.clear();
   b.loads.clear();
-  b.generic_writes.clear();
   reset_warpgroups(b);
   for (uint32_t i = 0; i < b.lanes.size(); ++i) b.lane(i).products = {};
 }
@@ -79,6 +78,7 @@ void run_one(Block& b, Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
   if (b.asynchronous) reset_asynchronous(b);
+  if (!b.generic_writes.empty()) b.generic_writes.clear();
   // Static arrays have the same addresses in every block, so this block's accesses follow those of the
   // previous block.
   if (statics.module) end_lanes(b);
