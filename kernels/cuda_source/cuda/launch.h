@@ -31,6 +31,13 @@ inline void refuse_launch(cudaError_t error, const char* why, Place here, int32_
   HostCall::fail(ATTN_LAUNCH_FAILED);
 }
 
+// Points the dynamic shared arrays outside of functions to the block's memory. Each thread does so, and all
+// store the same addresses. The kernel's source has no such store, so ThreadSanitizer must not see it.
+SIMT_SLOTS inline void place_dynamic_shared(Place here) {
+  for (const DynamicShared* one = DynamicShared::first(); one; one = one->next)
+    *one->where = dynamic_shared(here);
+}
+
 template <class Call>
 void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Call& call) {
   if (host.env == nullptr) {
@@ -57,8 +64,7 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
   } whole{call, shape.here};
   const auto entry = [](const void* opaque) {
     const Whole& whole = *static_cast<const Whole*>(opaque);
-    for (const DynamicShared* one = DynamicShared::first(); one; one = one->next)
-      *one->where = dynamic_shared(whole.here);
+    place_dynamic_shared(whole.here);
     whole.call();
   };
   const attn_status status = launch({{shape.grid.x, shape.grid.y, shape.grid.z},
