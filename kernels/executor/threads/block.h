@@ -231,6 +231,7 @@ void record_deadlock(Block& block);
 void send_report(const Block& block, const attn_env* env);
 
 // arena.cc
+void begin_arena(Block& block);  // at the start of a launch
 void reset_arena(Block& block);
 void check_red_zones(Block& block);
 unsigned char* shared_base();

@@ -138,6 +138,7 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
                 schedule.products_early,
                 schedule.elected_lane};
   start_lanes(b);
+  begin_arena(b);
   Statics statics = find_statics(launch.kernel);
   if (statics.bytes > kStaticShared && statics.module != b.statics_checked) {
     char words[400];
