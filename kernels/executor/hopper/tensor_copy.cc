@@ -241,7 +241,7 @@ void check_stores(Block& b, Lane& lane) {
 
 void fence_proxy_async(Place) { ++self().proxy_fences; }
 
-void note_generic_write(const void* shared, int lane) {
+void note_generic_write(const void* shared, const Lane& writer) {
   Block& b = running();
   const size_t chunk = chunk_of(shared);
   if (chunk >= kSharedCapacity / 16)
@@ -250,12 +250,13 @@ void note_generic_write(const void* shared, int lane) {
     const sanitizer::Unseen books;
     b.generic_writes.resize(chunk + 1024);
   }
-  b.generic_writes[chunk] = write_mark(b.lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)));
+  b.generic_writes[chunk] = write_mark(writer);
 }
 
 void generic_write16(const void* shared, int lane) {
-  running().asynchronous = true;
-  note_generic_write(shared, lane);
+  Block& b = running();
+  b.asynchronous = true;
+  note_generic_write(shared, b.lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)));
 }
 
 void check_proxy(Block& b, const void* shared, size_t bytes, const char* what, Place here) {

@@ -83,6 +83,11 @@ bool is_shared(const Block& b, const void* begin, size_t bytes) {
   return false;
 }
 
+bool is_any_shared(const Block& b, const void* begin, size_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(begin) - reinterpret_cast<uintptr_t>(b.statics);
+  return is_shared(b, begin, bytes) || (b.statics && at + bytes <= b.statics_bytes);
+}
+
 void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
   Block& b = running();
   const Thread* me = &self().thread;

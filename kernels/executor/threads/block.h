@@ -44,6 +44,14 @@ struct CopyQueue {
   bool empty() const { return landed == copies.size(); }
 };
 
+// An arrival at a barrier of cuda::pipeline when a thread's copies have landed.
+struct LateArrival {
+  uint32_t thread;
+  uint64_t group;  // the youngest group of these copies
+  uint32_t mbarrier;
+  Place here;
+};
+
 // A box that is on its way.
 struct TensorCopy {
   TensorMap map;
@@ -135,6 +143,7 @@ struct MBarrier {
   Place here;  // the place of its initialisation
   uint32_t initialiser;
   bool fenced = false;
+  bool of_pipeline = false;
   uint32_t pending;    // arrivals that this phase still lacks
   int64_t bytes = 0;   // bytes that are announced and have not landed
   uint32_t phase = 0;  // phases that are over
@@ -181,6 +190,7 @@ struct Block {
   std::vector<SharedArray> arrays;
   std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
   std::vector<TensorCopy> loads;   // loads that are on their way
+  std::vector<LateArrival> late_arrivals;
   std::vector<Warpgroup*> warpgroups;
   // For each 16 bytes of shared memory: the thread that wrote there last and how often it had fenced, or 0.
   std::vector<uint32_t> generic_writes;
@@ -237,9 +247,12 @@ void check_red_zones(Block& block);
 unsigned char* shared_base();
 // True if [begin, begin + bytes) is within one array.
 bool is_shared(const Block& block, const void* begin, size_t bytes);
+// The same, or among the static arrays.
+bool is_any_shared(const Block& block, const void* begin, size_t bytes);
 
 // copy.cc
 void check_copies(Block& block, Lane& lane);  // at the end of a thread
+bool land_copies(Block& block);               // false if no thread has copies that arrive at a barrier
 
 // barrier.cc
 void reset_barriers(Block& block);
@@ -253,6 +266,7 @@ void let_gathered_go(Block& block, Warp& warp);  // releases the lanes that wait
 // mbarrier.cc
 MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // faults if there is none
 void land_bytes(Block& block, const TensorCopy& load, int64_t bytes);
+void arrive_late(Block& block, const LateArrival& arrival);
 void check_mbarriers(Block& block);
 size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
                          size_t size);  // 0 if it waits at none
@@ -261,8 +275,8 @@ size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
 bool land_load(Block& block);                 // false if no load is on its way
 void check_stores(Block& block, Lane& lane);  // at the end of a thread
 void check_loads(Block& block);               // at the end of a block
-// Records that a lane of the running warp wrote 16 bytes, if they lie in the arena.
-void note_generic_write(const void* shared, int lane);
+// Records that a lane wrote 16 bytes, if they lie in the arena.
+void note_generic_write(const void* shared, const Lane& writer);
 // Faults if bytes that the async proxy is about to read or to overwrite were written without a fence after it.
 void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
 

@@ -55,6 +55,7 @@ void reset_asynchronous(Block& b) {
   b.asynchronous = false;
   b.mbarriers.clear();
   b.loads.clear();
+  b.late_arrivals.clear();
   reset_warpgroups(b);
   for (uint32_t i = 0; i < b.lanes.size(); ++i) b.lane(i).products = {};
 }

@@ -70,8 +70,8 @@ struct Context {
       memcpy(&result, &number, sizeof result);
     } else if (v.kind == Value::kReal) {
       const auto narrow = static_cast<float>(v.real);
-      if (sizeof result == 4) memcpy(&result, &narrow, sizeof narrow);
-      if (sizeof result == 8) memcpy(&result, &v.real, sizeof v.real);
+      if constexpr (sizeof result == 4) memcpy(&result, &narrow, sizeof narrow);
+      if constexpr (sizeof result == 8) memcpy(&result, &v.real, sizeof v.real);
     } else if (v.kind == Value::kSpecial) {
       const uint64_t number = special(v.name);
       memcpy(&result, &number, sizeof result);
