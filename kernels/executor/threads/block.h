@@ -167,6 +167,7 @@ struct Fault {
   attn_report_kind kind;
   Index thread;
   Place here;
+  int32_t shared_bytes;  // as in attn_report
   char message[512];
 };
 
@@ -292,12 +293,18 @@ struct Statics {
   size_t module = 0;  // 0 if there is none
   size_t bytes = 0;
   const char* path = nullptr;  // the path of the module
+  uintptr_t base = 0;          // where the module was loaded
   void* memory = nullptr;      // the arrays of this OS thread, once they have been filled
 };
 Statics find_statics(const void* kernel);
 void poison_statics(Statics& statics);
 void check_statics(Block& block, const Statics& statics);  // at the end of a block
-// True if a function of the module has more than `limit` bytes of static arrays; `words` then names it.
-bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
+
+// static_sizes.cc
+// True if the sizes of static arrays must be looked up to know that the launch is legal.
+bool may_exceed_static_sizes(const Statics& statics, const Launch& launch);
+// Records a fault if the launch has more shared memory than a device would give it. `reached`: after a block,
+// with the arrays that it wrote.
+void check_static_sizes(Block& block, const Statics& statics, bool reached);
 
 }  // namespace simt
