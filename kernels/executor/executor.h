@@ -187,8 +187,12 @@ struct Launch {
   const attn_env* env;
   void (*entry)(const void* arguments);  // calls the kernel, once for each thread
   const void* arguments;
-  const void* kernel;  // any address in the kernel's module
+  const void* kernel;     // the kernel, or any address in its module
+  bool opted_in = false;  // cudaFuncSetAttribute allows the kernel more than 48 KiB of shared memory
 };
+
+// The bytes of static __shared__ arrays in a kernel itself, without those of functions that it calls.
+SIMT_EXPORT size_t static_shared(const void* kernel);
 
 // Runs all blocks and returns ATTN_OK, or ATTN_FAULT after a report. The sizes must be within CUDA's limits,
 // which attn::launch checks on both back ends.

@@ -28,6 +28,15 @@ SIMT_EXPORT void mbarrier_expect(void* barrier, uint32_t bytes, Place here);  //
 SIMT_EXPORT void mbarrier_arrive(void* barrier, Place here);
 SIMT_EXPORT void mbarrier_wait(void* barrier, uint32_t parity, Place here);
 
+// --- Barriers of cuda::pipeline (copy.cc, mbarrier.cc) ---
+//
+// They are mbarriers that may be initialised again, and that a block may leave in the middle of a phase. A
+// thread that commits its copies (cp.async) arrives when they have landed: early, at once, or late, when no
+// thread of the block can go on otherwise. For ThreadSanitizer the commit is ordered before the accesses that
+// follow a wait for its phase.
+SIMT_EXPORT void pipeline_barrier_init(void* barrier, uint32_t count, Place here);
+SIMT_EXPORT void copy_commit_to(void* barrier, Place here);
+
 // --- Dependent launches (launch.cc) ---
 //
 // Reported: a block of a dependent launch ends without a wait, or loads a box before any of its threads has
@@ -39,17 +48,19 @@ SIMT_EXPORT void grid_dependency_wait(Place here);
 // A load lands early, when it is issued, or late, when no thread of the block can go on otherwise. Late loads
 // land in the order in which they were sent, in the opposite order or in any order, as the schedule says. Until
 // a late load lands, its destination is poison. A late store reads shared memory and writes the tensor when its
-// thread waits for it.
+// thread waits for it. It writes the last chunk of 16 bytes of a row whole, also past the tensor's columns.
 //
 // Stores and products see a thread's writes to shared memory only after that thread has called
-// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(). It is reported if a box or an
-// operand of a product touches these bytes before the fence. Writes through plain pointers are not seen. A
-// missing barrier after the fence is not checked here; schedules and ThreadSanitizer show it.
+// fence_proxy_async(). Primitives that write 16 bytes call generic_write16(), and copies of 16 bytes that land
+// are recorded too. It is reported if a box or an operand of a product touches these bytes before the fence.
+// Writes through plain pointers are not seen. A missing barrier after the fence is not checked here; schedules
+// and ThreadSanitizer show it.
 //
 // Reported:
 // - an address that is not a multiple of 128 (ALIGNMENT)
 // - a box that is not within an array (SHARED)
-// - a tensor that is not where its map says (ADDRESS, with AddressSanitizer)
+// - a tensor that is not where its map says, a chunk that a store writes past it (ADDRESS, with
+// AddressSanitizer)
 // - a destination that was written before the load landed
 // - a load that no thread waited for; a store that its thread did not commit or wait for
 

@@ -66,6 +66,10 @@ attn_status launch_as(bool dependent, void (*kernel)(P...), dim3 grid, dim3 bloc
   char reason[256];
   int32_t refused_bytes;
   if (!launch_is_legal(grid, block, shared_bytes, env, reason, sizeof reason, &refused_bytes)) {
+#ifndef __CUDACC__
+    if (refused_bytes)
+      refused_bytes += static_cast<int32_t>(simt::static_shared(reinterpret_cast<const void*>(kernel)));
+#endif
     report_launch(env, ATTN_REPORT_LAUNCH, reason, refused_bytes);
     return ATTN_LAUNCH_FAILED;
   }
@@ -112,7 +116,8 @@ attn_status launch_as(bool dependent, void (*kernel)(P...), dim3 grid, dim3 bloc
                                 env,
                                 entry,
                                 &call,
-                                reinterpret_cast<const void*>(kernel)};
+                                reinterpret_cast<const void*>(kernel),
+                                shared_bytes > 48 * 1024};
   return dependent ? simt::launch_dependent(request) : simt::launch(request);
 #endif
 }

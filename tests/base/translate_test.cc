@@ -47,6 +47,22 @@ TEST(Translate, ALaunchKeepsItsKernelArgumentsAndLines) {
   }
 }
 
+TEST(Translate, AKernelChecksItsLaunchBounds) {
+  const std::string check = "{ ::simt::check_launch_bounds(static_cast<unsigned>(";
+  for (const char* head : {"__global__ void __launch_bounds__(kWarps * 32, 2) f(int (*x)[2])",
+                           "__global__ __launch_bounds__(kWarps * 32)\nvoid f<float>(A<(1 > 2)> x)",
+                           "void __launch_bounds__(kWarps * 32) __attribute__((cold)) f()"}) {
+    const std::string text = std::string(head) + " {\n  g();\n}\n", result = translated(text);
+    EXPECT_TRUE(holds(result, std::string(head) + " " + check + "kWarps * 32), ::simt::simt_here());\n  g();"))
+        << result;
+    EXPECT_EQ(lines(result), lines(text)) << result;
+  }
+  EXPECT_TRUE(holds(translated("void __launch_bounds__(max(1, 2), 3) f() {}"), check + "max(1, 2))"));
+  for (const char* text : {"void __launch_bounds__(128) f(int x);\nvoid g() { f(1); }",
+                           "#define KERNEL __launch_bounds__(128)\nvoid f() {}"})
+    EXPECT_EQ(translated(text), text);
+}
+
 TEST(Translate, ALaunchMayBeFormattedLikeShifts) {
   const std::string plain = translated("void f() { kernel<<<pick<int>(n), 32>>>(q); }");
   for (const char* text :

@@ -98,8 +98,24 @@ inline coalesced_group coalesced_threads(simt::Place here = simt::Place::now()) 
   return coalesced_group(__activemask(here));
 }
 
+// The number of a tile among the tiles of its parent, and how many the parent has. A tile whose type does not
+// name the parent keeps both.
+template <unsigned kSize, class Parent>
+struct tile_number {
+  static unsigned meta_group_rank() { return Parent::thread_rank() / kSize; }
+  static unsigned meta_group_size() { return (Parent::size() + kSize - 1) / kSize; }
+};
+template <unsigned kSize>
+struct tile_number<kSize, void> {
+  unsigned meta_group_rank() const { return rank_; }
+  unsigned meta_group_size() const { return size_; }
+
+ protected:
+  unsigned rank_ = 0, size_ = 1;
+};
+
 template <unsigned kSize, class Parent = void>
-class thread_block_tile : public warp_part {
+class thread_block_tile : public warp_part, public tile_number<kSize, Parent> {
  public:
   static_assert(kSize >= 1 && kSize <= 32 && (kSize & (kSize - 1)) == 0,
                 "tiles of 1, 2, 4, 8, 16 or 32 threads");
@@ -108,17 +124,21 @@ class thread_block_tile : public warp_part {
                               : ((1u << kSize % 32) - 1) << (simt::current->linear % 32 / kSize * kSize)) {}
   // Converts a tile that knows its parent: thread_block_tile<32> warp = tiled_partition<32>(block).
   template <class Other>
-  thread_block_tile(const thread_block_tile<kSize, Other>&) : thread_block_tile() {}
+    requires std::is_void_v<Parent>
+  thread_block_tile(const thread_block_tile<kSize, Other>& tile) : thread_block_tile() {
+    this->rank_ = tile.meta_group_rank();
+    this->size_ = tile.meta_group_size();
+  }
   static constexpr unsigned size() { return kSize; }
   static constexpr unsigned num_threads() { return kSize; }
   static unsigned thread_rank() { return simt::current->linear % kSize; }
-  static unsigned meta_group_rank() { return simt::current->linear / kSize; }
-  static unsigned meta_group_size() { return (thread_block::size() + kSize - 1) / kSize; }
 };
 using thread_group = warp_part;
 
 template <unsigned kSize, class Parent>
 inline thread_block_tile<kSize, Parent> tiled_partition(const Parent&) {
+  static_assert(
+      requires { Parent::thread_rank(); }, "tiles are of the block, or of a tile whose type has its parent");
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda_source/cuda/math.h"
 #include "kernels/cuda_source/cuda/vector.h"
 
 namespace simt {
@@ -128,8 +129,8 @@ using __nv_bfloat162_raw = simt::RawPair16<simt::BFloatFormat>;
   inline half __int2##name##_rn(int x) { return x; }                              \
   inline half __uint2##name##_rn(unsigned x) { return x; }                        \
   inline float __##name##2float(half x) { return x; }                             \
-  inline int __##name##2int_rn(half x) { return static_cast<int>(rintf(x)); }     \
-  inline int __##name##2int_rz(half x) { return static_cast<int>(float(x)); }     \
+  inline int __##name##2int_rn(half x) { return __float2int_rn(x); }              \
+  inline int __##name##2int_rz(half x) { return __float2int_rz(x); }              \
   inline half2 __float2##name##2_rn(float x) { return {x, x}; }                   \
   inline half2 __floats2##name##2_rn(float x, float y) { return {x, y}; }         \
   inline half2 __float22##name##2_rn(float2 x) { return {x.x, x.y}; }             \

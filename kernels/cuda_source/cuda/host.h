@@ -5,8 +5,8 @@
 // starts as NaNs and ends at an inaccessible page, and arrays that are not freed when an adapter's call ends
 // are reported. Host and device share one memory.
 //
-// Sources are translated first (kernels/cuda_source/translate). Each shared library has its own variable `host`.
-// A caller of the library's code must first set the environment:
+// Sources are translated first (kernels/cuda_source/translate). Each shared library has its own variable
+// `host`. A caller of the library's code must first set the environment:
 //
 //   simt::HostCall call(env);           // launches report to env, and use its schedule
 //   launch(q, k, v, o, ...);            // unchanged code
@@ -487,11 +487,18 @@ inline std::vector<OptIn>& opt_ins() {
   static std::vector<OptIn> all;
   return all;
 }
-inline size_t dynamic_limit(const void* kernel) {
+// 0 if the kernel did not ask.
+inline size_t opt_in_of(const void* kernel) {
   for (const OptIn& one : opt_ins()) {
     if (one.kernel == kernel) return one.bytes;
   }
-  return 48 * 1024;
+  return 0;
+}
+// For a launch that does not show which instance of a template it is: the most that a kernel asked for.
+inline size_t largest_opt_in() {
+  size_t most = 0;
+  for (const OptIn& one : opt_ins()) most = one.bytes > most ? one.bytes : most;
+  return most;
 }
 
 }  // namespace simt
@@ -499,9 +506,10 @@ inline size_t dynamic_limit(const void* kernel) {
 template <class F>
 inline cudaError_t cudaFuncSetAttribute(F kernel, cudaFuncAttribute which, int value) {
   if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || value > simt::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
-    return simt::remember(cudaErrorInvalidValue);
   const void* address = reinterpret_cast<const void*>(kernel);
+  const int fixed = static_cast<int>(simt::static_shared(address));
+  if (value < 0 || value > simt::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - fixed)
+    return simt::remember(cudaErrorInvalidValue);
   for (simt::OptIn& one : simt::opt_ins()) {
     if (one.kernel == address) {
       one.bytes = static_cast<size_t>(value);
@@ -520,8 +528,13 @@ inline cudaError_t cudaFuncSetSharedMemConfig(F, cudaSharedMemConfig) {
   return cudaSuccess;
 }
 template <class F>
-inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, F) {
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, F kernel) {
+  const void* address = reinterpret_cast<const void*>(kernel);
   *attributes = {};
+  attributes->sharedSizeBytes = simt::static_shared(address);
+  const size_t asked = simt::opt_in_of(address);
+  attributes->maxDynamicSharedSizeBytes =
+      static_cast<int>(asked > 0 ? asked : 48 * 1024 - attributes->sharedSizeBytes);
   return cudaSuccess;
 }
 template <class F>

@@ -7,6 +7,7 @@
 // error.
 #pragma once
 
+#include <algorithm>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,8 +32,25 @@ inline void refuse_launch(cudaError_t error, const char* why, Place here, int32_
   HostCall::fail(ATTN_LAUNCH_FAILED);
 }
 
+// Points the dynamic shared arrays outside of functions to the block's memory. Each thread does so, and all
+// store the same addresses. The kernel's source has no such store, so ThreadSanitizer must not see it.
+SIMT_SLOTS inline void place_dynamic_shared(Place here) {
+  for (const DynamicShared* one = DynamicShared::first(); one; one = one->next)
+    *one->where = dynamic_shared(here);
+}
+
+// A block with more threads than the kernel's __launch_bounds__: CUDA refuses the launch. The translator calls
+// this in kernels that have bounds.
+inline void check_launch_bounds(unsigned most, Place here) {
+  const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+  if (threads > most)
+    fault(ATTN_REPORT_LAUNCH, current, here, "a block of %u threads: the kernel has __launch_bounds__(%u)",
+          threads, most);
+}
+
+// `named`: `kernel` is the address of the kernel, not only one in its module.
 template <class Call>
-void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Call& call) {
+void launch_shape(const Shape& shape, const void* kernel, bool named, const Call& call) {
   if (host.env == nullptr) {
     fprintf(stderr, "%s:%d: a launch outside of a call of the plug-in's run()\n", shape.here.file,
             shape.here.line);
@@ -41,14 +59,17 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
   char reason[256];
   int32_t refused_bytes;
   if (!attn::launch_is_legal(shape.grid, shape.block, shape.bytes, host.env, reason, sizeof reason,
-                             &refused_bytes))
+                             &refused_bytes)) {
+    if (refused_bytes) refused_bytes += static_cast<int32_t>(static_shared(kernel));
     return refuse_launch(cudaErrorInvalidConfiguration, reason, shape.here, refused_bytes);
-  if (opts_in && shape.bytes > dynamic_limit(kernel)) {
+  }
+  const size_t asked = named ? opt_in_of(kernel) : largest_opt_in();
+  if (shape.bytes > 48 * 1024 && shape.bytes > asked) {
     snprintf(reason, sizeof reason,
              "%zu bytes of dynamic shared memory: a kernel must ask for more than 48 KiB with "
              "cudaFuncSetAttribute; "
              "this one may have %zu",
-             shape.bytes, dynamic_limit(kernel));
+             shape.bytes, std::max<size_t>(asked, 48 * 1024));
     return refuse_launch(cudaErrorInvalidValue, reason, shape.here);
   }
   struct Whole {
@@ -57,8 +78,7 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
   } whole{call, shape.here};
   const auto entry = [](const void* opaque) {
     const Whole& whole = *static_cast<const Whole*>(opaque);
-    for (const DynamicShared* one = DynamicShared::first(); one; one = one->next)
-      *one->where = dynamic_shared(whole.here);
+    place_dynamic_shared(whole.here);
     whole.call();
   };
   const attn_status status = launch({{shape.grid.x, shape.grid.y, shape.grid.z},
@@ -67,7 +87,8 @@ void launch_shape(const Shape& shape, const void* kernel, bool opts_in, const Ca
                                      host.env,
                                      entry,
                                      &whole,
-                                     kernel});
+                                     kernel,
+                                     asked > 0});
   if (status == ATTN_OK) return;
   remember(cudaErrorLaunchFailure);
   HostCall::fail(status);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include <bit>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/executor/arithmetic/libm.h"
@@ -42,11 +43,42 @@ inline float __tanf(float x) { return tanf(x); }
 #define CUDART_PI_F 3.141592654F
 #define CUDART_INF (__builtin_inf())
 
-inline int __float2int_rn(float x) { return static_cast<int>(rintf(x)); }
-inline int __float2int_rz(float x) { return static_cast<int>(x); }
-inline int __float2int_rd(float x) { return static_cast<int>(floorf(x)); }
-inline int __float2int_ru(float x) { return static_cast<int>(ceilf(x)); }
-inline unsigned __float2uint_rn(float x) { return static_cast<unsigned>(rintf(x)); }
+namespace simt {
+
+// cvt.rna.tf32.f32: to 10 bits of mantissa, ties away from 0. Infinities stay, and each NaN becomes the same
+// one. There is no branch, because MemorySanitizer reports branches on undefined values.
+inline unsigned round_to_tf32(unsigned bits) {
+  const unsigned is_nan = -static_cast<unsigned>((bits & 0x7FFFFFFFu) > 0x7F800000u);
+  return (((bits + 0x1000u) & 0xFFFFE000u) & ~is_nan) | (0x7FFFFFFFu & is_nan);
+}
+
+// What a tensor core reads of a number in TF32: the low 13 bits are ignored, so a number that was not rounded
+// is truncated.
+inline float as_tf32(float x) {
+  const unsigned bits = __builtin_bit_cast(unsigned, x);
+  const unsigned is_nan = -static_cast<unsigned>((bits & 0x7FFFFFFFu) > 0x7F800000u);
+  return __builtin_bit_cast(float, (bits & 0xFFFFE000u) | (0x400000u & is_nan));
+}
+
+// Converts a whole number to 32 bits as a GPU does: what I cannot hold becomes the nearest number that it can,
+// and NaN 0. A cast in C++ is undefined there. There is no branch, as in round_to_tf32().
+template <class I>
+inline I to_integer(float whole) {
+  constexpr double kLeast = std::numeric_limits<I>::min(), kMost = std::numeric_limits<I>::max();
+  const auto held = static_cast<long long>(fmin(fmax(static_cast<double>(whole), kLeast), kMost));
+  return static_cast<I>(held & -static_cast<long long>(whole == whole));
+}
+
+}  // namespace simt
+
+inline int __float2int_rn(float x) { return simt::to_integer<int>(rintf(x)); }
+inline int __float2int_rz(float x) { return simt::to_integer<int>(truncf(x)); }
+inline int __float2int_rd(float x) { return simt::to_integer<int>(floorf(x)); }
+inline int __float2int_ru(float x) { return simt::to_integer<int>(ceilf(x)); }
+inline unsigned __float2uint_rn(float x) { return simt::to_integer<unsigned>(rintf(x)); }
+inline unsigned __float2uint_rz(float x) { return simt::to_integer<unsigned>(truncf(x)); }
+inline unsigned __float2uint_rd(float x) { return simt::to_integer<unsigned>(floorf(x)); }
+inline unsigned __float2uint_ru(float x) { return simt::to_integer<unsigned>(ceilf(x)); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 inline float __double2float_rn(double x) { return static_cast<float>(x); }

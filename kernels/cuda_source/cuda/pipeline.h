@@ -5,6 +5,7 @@
 
 #include "kernels/cuda_source/cuda/api.h"
 #include "kernels/cuda_source/cuda/cooperative_groups.h"
+#include "kernels/executor/hopper.h"
 
 inline void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes, size_t zeros = 0,
                                     simt::Place here = simt::Place::now()) {
@@ -29,44 +30,87 @@ struct aligned_size_t {
 
 enum class pipeline_role { producer, consumer };
 
-template <thread_scope kScope, unsigned kStages>
-struct pipeline_shared_state {
-  char nothing;
+// The stages of a pipeline of a block. A stage is full when all threads have committed and their copies have
+// landed, and empty when all have released it.
+struct pipeline_stage {
+  alignas(8) char full[8], empty[8];
 };
 
+template <thread_scope kScope, unsigned kStages>
+struct pipeline_shared_state {
+  static_assert(kScope == thread_scope_block,
+                "cuda::pipeline: the executor has those of a thread and of a block");
+  pipeline_stage stages[kStages];
+};
+
+// A pipeline of a block whose threads all produce and consume.
 template <thread_scope kScope>
 class pipeline {
  public:
-  explicit pipeline(bool of_block) : of_block_(of_block) {}
+  pipeline(pipeline_stage* stages, unsigned count) : stages_(stages), count_(count) {}
+  void producer_acquire(simt::Place here = simt::Place::now()) {
+    simt::mbarrier_wait(stages_[head_ % count_].empty, (head_ / count_ + 1) % 2, here);
+  }
+  void producer_commit(simt::Place here = simt::Place::now()) {
+    simt::copy_commit_to(stages_[head_++ % count_].full, here);
+  }
+  // Waits for the oldest stage that was not released.
+  void consumer_wait(simt::Place here = simt::Place::now()) {
+    simt::mbarrier_wait(stages_[tail_ % count_].full, tail_ / count_ % 2, here);
+    if (head_ > tail_) simt::copy_wait(head_ - tail_ - 1);
+  }
+  void consumer_release(simt::Place here = simt::Place::now()) {
+    simt::mbarrier_arrive(stages_[tail_++ % count_].empty, here);
+  }
+  void quit() {}
+
+ private:
+  pipeline_stage* stages_;
+  unsigned count_;
+  unsigned head_ = 0, tail_ = 0;  // how many stages this thread has committed, and released
+};
+
+// A pipeline of one thread: groups of cp.async.
+template <>
+class pipeline<thread_scope_thread> {
+ public:
   void producer_acquire() {}
   void producer_commit() {
     simt::copy_commit();
     ++under_way_;
   }
   // Waits for the oldest stage that was not waited for.
-  void consumer_wait(simt::Place here = simt::Place::now()) {
-    if (under_way_ > 0) simt::copy_wait(static_cast<uint32_t>(--under_way_));
-    if (of_block_) __syncthreads(here);
+  void consumer_wait() {
+    if (under_way_ > 0) simt::copy_wait(--under_way_);
   }
-  void consumer_release(simt::Place here = simt::Place::now()) {
-    if (of_block_) __syncthreads(here);
+  void wait_prior(unsigned stages) {
+    simt::copy_wait(stages);
+    under_way_ = stages;
   }
+  void consumer_release() {}
   void quit() {}
 
  private:
-  bool of_block_;
-  int under_way_ = 0;
+  unsigned under_way_ = 0;
 };
 
-inline pipeline<thread_scope_thread> make_pipeline() { return pipeline<thread_scope_thread>(false); }
+inline pipeline<thread_scope_thread> make_pipeline() { return {}; }
 template <class Group, thread_scope kScope, unsigned kStages>
-inline pipeline<kScope> make_pipeline(const Group&, pipeline_shared_state<kScope, kStages>*) {
-  return pipeline<kScope>(true);
+inline pipeline<kScope> make_pipeline(const Group& group, pipeline_shared_state<kScope, kStages>* state,
+                                      simt::Place here = simt::Place::now()) {
+  if (group.thread_rank() == 0) {
+    for (pipeline_stage& stage : state->stages) {
+      simt::pipeline_barrier_init(stage.full, group.size(), here);
+      simt::pipeline_barrier_init(stage.empty, group.size(), here);
+    }
+  }
+  group.sync(here);
+  return {state->stages, kStages};
 }
 
-template <unsigned kPrior, thread_scope kScope>
-inline void pipeline_consumer_wait_prior(pipeline<kScope>&) {
-  simt::copy_wait(kPrior);
+template <unsigned kPrior>
+inline void pipeline_consumer_wait_prior(pipeline<thread_scope_thread>& pipe) {
+  pipe.wait_prior(kPrior);
 }
 
 namespace detail {

@@ -4,11 +4,12 @@
 // results in any layout. Code that relies on a GPU's layout of A or B gives wrong ones here, because the layout
 // differs: each lane holds consecutive elements in row-major order, for A and B alike, and if kTwice, lanes l
 // and l + 16 hold the same elements. Accumulators of 16 x 16 have the layout of mma.m16n8k16's. Sums are fp32,
-// rounded to nearest or truncated as the schedule says (schedule.h).
+// rounded to nearest or truncated as the schedule says (schedule.h). A product of precision::tf32 ignores the
+// low 13 bits of its factors, so factors without __float_to_tf32() are truncated.
 #pragma once
 
-#include "kernels/primitives/matrix.h"
 #include "kernels/cuda_source/cuda/api.h"
+#include "kernels/primitives/matrix.h"
 
 namespace nvcuda::wmma {
 
@@ -53,6 +54,7 @@ template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment {
   using element_type = typename detail::Stored<T>::type;
   using Extent = detail::Extent<Use, M, N, K>;
+  static constexpr bool kTf32 = std::is_same_v<T, precision::tf32>;
   static constexpr int kElements = Extent::kRows * Extent::kColumns;
   static constexpr bool kTwice = !std::is_same_v<Use, accumulator> && kElements == 256;
   static constexpr int num_elements = kTwice ? 16 : kElements / 32;
@@ -153,7 +155,8 @@ struct Product {
   SIMT_SLOTS static void spread(const Fragment& f, int lane, float (&to)[kRows][kColumns]) {
     for (int i = 0; i < Fragment::num_elements; ++i) {
       const auto at = Fragment::at(lane, i);
-      to[at.row][at.column] = static_cast<float>(f.x[i]);
+      const auto x = static_cast<float>(f.x[i]);
+      to[at.row][at.column] = Fragment::kTf32 ? simt::as_tf32(x) : x;
     }
   }
 };
@@ -202,7 +205,7 @@ inline void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matri
 }
 
 inline float __float_to_tf32(float x) {
-  return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, x) + 0x1000u) & 0xFFFFE000u);
+  return __builtin_bit_cast(float, simt::round_to_tf32(__builtin_bit_cast(uint32_t, x)));
 }
 
 }  // namespace nvcuda::wmma

@@ -26,6 +26,7 @@ class Translator {
         dynamic_shared(i);
       }
       if (is(i, "asm") || is(i, "__asm__") || is(i, "__asm")) inline_ptx(i);
+      if (is(i, "__launch_bounds__") && is(i + 1, "(") && !tokens_[i].directive) launch_bounds(i);
       if (is(i, "cudaLaunchKernel") && is(i + 1, "(")) bare_kernel(i + 2);
       if (is_inline(i) && is_declared_twice(i)) replace(i, i, "");
       if (is(i, "__noinline__") && !(i > 0 && is(i - 1, "("))) replace(i, i, "__attribute__((noinline))");
@@ -235,6 +236,27 @@ class Translator {
                 kernel + "); }, [&](auto&... simt_given) -> decltype(static_cast<void>(" + kernel +
                 "(simt_given...))) { " + kernel + "(simt_given...); }, ::simt::simt_here(), ");
     replace(end, end + 2, ")");
+  }
+
+  // Lets the body of a kernel with __launch_bounds__(most, ...) begin with a check of the block. A declaration
+  // without a body stays as it is.
+  void launch_bounds(size_t i) {
+    const size_t close = closing(i + 1);
+    if (close == kNone || close == i + 2) return;
+    size_t end = i + 2;  // of the first argument
+    while (end < close && !is(end, ",")) end = opens(word(end)) ? closing(end) + 1 : end + 1;
+    size_t at = close + 1;
+    for (; at < tokens_.size() && !is(at, "("); ++at) {
+      if (is(at, ";") || is(at, "{") || is(at, "}")) return;
+      if (is(at + 1, "(") && is_attribute(at + 1)) at = closing(at + 1);
+      if (at == kNone) return;
+    }
+    if (!is(at, "(") || closing(at) == kNone) return;
+    const size_t body = closing(at) + 1;
+    if (!is(body, "{")) return;
+    replace(body, body,
+            "{ ::simt::check_launch_bounds(static_cast<unsigned>(" + flat(i + 2, end - 1) +
+                "), ::simt::simt_here());");
   }
 
   void follow_braces(size_t i) {

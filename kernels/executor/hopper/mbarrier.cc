@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/executor/threads/block.h"
@@ -68,7 +69,7 @@ MBarrier& mbarrier_at(Block& b, void* address, const char* word, Place here) {
   if (reinterpret_cast<uintptr_t>(address) % 8 != 0) {
     fault(ATTN_REPORT_ALIGNMENT, thread, here, "%s at shared address %p: not a multiple of 8", word, address);
   }
-  if (!is_shared(b, address, 8)) {
+  if (!is_any_shared(b, address, 8)) {
     fault(ATTN_REPORT_SHARED, thread, here, "%s at %p: not in an array of shared memory", word, address);
   }
   sanitizer::reads(address, 8);
@@ -92,36 +93,54 @@ MBarrier& mbarrier_at(Block& b, void* address, const char* word, Place here) {
   fault(ATTN_REPORT_ASYNC, thread, here, "%s at %p, where no barrier has been initialised", word, address);
 }
 
-void mbarrier_init(void* address, uint32_t count, Place here) {
+namespace {
+
+// The state of a new barrier, or of one of a pipeline that is initialised again.
+MBarrier& state_of(Block& b, void* address, bool of_pipeline, Place here) {
+  for (MBarrier& barrier : b.mbarriers) {
+    if (barrier.address != address) continue;
+    if (of_pipeline && barrier.of_pipeline && !barrier.warps) return barrier;
+    fault(ATTN_REPORT_ASYNC, &self().thread, here, "the barrier initialised at %s:%d is initialised again",
+          barrier.here.file, barrier.here.line);
+  }
+  const sanitizer::Unseen books;
+  return b.mbarriers.emplace_back();
+}
+
+MBarrier& initialise(void* address, uint32_t count, bool of_pipeline, Place here) {
   Block& b = running();
   const Thread* me = &self().thread;
   if (reinterpret_cast<uintptr_t>(address) % 8 != 0) {
     fault(ATTN_REPORT_ALIGNMENT, me, here, "mbarrier_init at shared address %p: not a multiple of 8", address);
   }
-  if (!is_shared(b, address, 8)) {
+  if (!is_any_shared(b, address, 8)) {
     fault(ATTN_REPORT_SHARED, me, here, "mbarrier_init at %p: not in an array of shared memory", address);
   }
   if (count == 0 || count >= 1u << 20) {
     fault(ATTN_REPORT_ASYNC, me, here, "a barrier for %u arrivals: 1 to 2^20 - 1 are possible", count);
   }
-  for (const MBarrier& barrier : b.mbarriers) {
-    if (barrier.address != address) continue;
-    fault(ATTN_REPORT_ASYNC, me, here, "the barrier initialised at %s:%d is initialised again",
-          barrier.here.file, barrier.here.line);
-  }
   b.asynchronous = true;
-  const uint32_t words[2] = {static_cast<uint32_t>(b.mbarriers.size()), kMark};
-  {
-    const sanitizer::Unseen books;
-    MBarrier& barrier = b.mbarriers.emplace_back();
-    barrier.address = address;
-    barrier.count = barrier.pending = count;
-    barrier.here = here;
-    barrier.initialiser = me->linear;
-  }
+  MBarrier& barrier = state_of(b, address, of_pipeline, here);
+  barrier.address = address;
+  barrier.count = barrier.pending = count;
+  barrier.here = here;
+  barrier.initialiser = me->linear;
+  barrier.fenced = barrier.of_pipeline = of_pipeline;
+  barrier.phase = 0;
+  const auto found = std::ranges::find(b.mbarriers, address, &MBarrier::address);
+  const uint32_t words[2] = {static_cast<uint32_t>(found - b.mbarriers.begin()), kMark};
   memcpy(address, words, 8);
   sanitizer::carry(address, nullptr, 8);
   sanitizer::writes(address, 8);
+  return barrier;
+}
+
+}  // namespace
+
+void mbarrier_init(void* address, uint32_t count, Place here) { initialise(address, count, false, here); }
+
+void pipeline_barrier_init(void* address, uint32_t count, Place here) {
+  initialise(address, count, true, here);
 }
 
 void mbarrier_init_fence(Place) {
@@ -167,9 +186,15 @@ void land_bytes(Block& b, const TensorCopy& load, int64_t bytes) {
   advance(b, m, &b.lane(load.thread).thread, load.here);
 }
 
+void arrive_late(Block& b, const LateArrival& arrival) {
+  MBarrier& m = b.mbarriers[arrival.mbarrier];
+  --m.pending;
+  advance(b, m, &b.lane(arrival.thread).thread, arrival.here);
+}
+
 void check_mbarriers(Block& b) {
   for (const MBarrier& m : b.mbarriers) {
-    if (m.pending == m.count && m.bytes == 0) continue;
+    if (m.of_pipeline || (m.pending == m.count && m.bytes == 0)) continue;
     record_fault(b, ATTN_REPORT_DEADLOCK, b.lane(m.initialiser).thread.index, m.here,
                  "the block ended in the middle of phase %u of this barrier: %u of %u arrivals, and %lld bytes "
                  "to come",

@@ -11,10 +11,11 @@ namespace {
 
 constexpr int kRowBytes = 128;
 
-// One row of a box. Its bytes [begin, end) are within the tensor.
+// One row of a box. Its bytes [begin, end) are within the tensor. A store writes [begin, stored): the engine
+// writes whole chunks of 16 bytes, and a tensor's rows begin at multiples of 16 bytes.
 struct Row {
   unsigned char* tensor;  // the address of byte 0, which may lie outside of the tensor
-  int begin, end;
+  int begin, end, stored;
 };
 
 Row row_of(const TensorCopy& copy, uint32_t row) {
@@ -22,28 +23,32 @@ Row row_of(const TensorCopy& copy, uint32_t row) {
   const int64_t at[4] = {copy.at[0], int64_t{copy.at[1]} + row, copy.at[2], copy.at[3]};
   int64_t offset = at[0] * map.element;
   for (int d = 1; d < 4; ++d) {
-    if (at[d] < 0 || at[d] >= map.dim[d]) return {nullptr, 0, 0};
+    if (at[d] < 0 || at[d] >= map.dim[d]) return {nullptr, 0, 0, 0};
     offset += at[d] * map.stride[d - 1];
   }
   const int64_t begin = std::clamp<int64_t>(-at[0] * map.element, 0, kRowBytes);
-  const int64_t end = std::clamp<int64_t>((map.dim[0] - at[0]) * map.element, begin, kRowBytes);
+  const int64_t last = (map.dim[0] - at[0]) * map.element, gap = -(map.dim[0] * map.element) & 15;
+  const int64_t end = std::clamp<int64_t>(last, begin, kRowBytes);
+  const int64_t stored = end > begin ? std::clamp<int64_t>(last + gap, end, kRowBytes) : end;
   // Computed in integers, because byte 0 may lie before the tensor.
   const auto tensor = reinterpret_cast<uintptr_t>(map.base) + static_cast<uintptr_t>(offset);
-  return {reinterpret_cast<unsigned char*>(tensor), static_cast<int>(begin), static_cast<int>(end)};
+  return {reinterpret_cast<unsigned char*>(tensor), static_cast<int>(begin), static_cast<int>(end),
+          static_cast<int>(stored)};
 }
 
-// The part of a row that lies in a chunk of 16 bytes of shared memory.
+// The part of a row's bytes [begin, end) that lies in a chunk of 16 bytes of shared memory. `end` is Row::end
+// or Row::stored.
 template <class Visit>
-void visit_chunks(const TensorCopy& copy, uint32_t row, Visit visit) {
+void visit_chunks(const TensorCopy& copy, uint32_t row, int Row::* end_of, Visit visit) {
   const Row line = row_of(copy, row);
   for (int first = 0; first < kRowBytes; first += 16) {
     unsigned char* chunk = swizzled128(copy.shared + row * kRowBytes + first);
-    const int begin = std::max(line.begin, first), end = std::min(line.end, first + 16);
+    const int begin = std::max(line.begin, first), end = std::min(line.*end_of, first + 16);
     visit(chunk, chunk + (begin - first), line.tensor + begin, std::max(end - begin, 0));
   }
 }
 
-void check_box(const TensorCopy& copy, const char* word) {
+void check_box(const TensorCopy& copy, const char* word, int Row::* end_of) {
   const Thread* me = &self().thread;
   const size_t bytes = size_t{copy.map.rows} * kRowBytes;
   if (copy.map.columns * copy.map.element != kRowBytes || copy.map.rows < 1 || copy.map.rows > 256) {
@@ -60,17 +65,23 @@ void check_box(const TensorCopy& copy, const char* word) {
   }
   for (uint32_t row = 0; row < copy.map.rows; ++row) {
     const Row line = row_of(copy, row);
-    if (line.begin == line.end || !sanitizer::forbidden(line.tensor + line.begin, line.end - line.begin))
-      continue;
-    fault(ATTN_REPORT_ADDRESS, me, copy.here,
-          "%s of a tensor that is not where its map says: at %p, row %u of the box", word,
-          static_cast<void*>(line.tensor + line.begin), row);
+    if (line.begin == line.end) continue;
+    if (sanitizer::forbidden(line.tensor + line.begin, line.end - line.begin)) {
+      fault(ATTN_REPORT_ADDRESS, me, copy.here,
+            "%s of a tensor that is not where its map says: at %p, row %u of the box", word,
+            static_cast<void*>(line.tensor + line.begin), row);
+    }
+    if (const int past = line.*end_of - line.end; sanitizer::forbidden(line.tensor + line.end, past)) {
+      fault(ATTN_REPORT_ADDRESS, me, copy.here,
+            "%s writes the last 16 bytes of row %u of the box whole, %d bytes of them past the tensor's row",
+            word, row, past);
+    }
   }
 }
 
 void land(const TensorCopy& load) {
   for (uint32_t row = 0; row < load.map.rows; ++row) {
-    visit_chunks(load, row, [](unsigned char* chunk, unsigned char* to, const unsigned char* from, int bytes) {
+    const auto fill = [](unsigned char* chunk, unsigned char* to, const unsigned char* from, int bytes) {
       if (bytes < 16) {
         memset(chunk, 0, 16);
         sanitizer::carry(chunk, nullptr, 16);
@@ -78,19 +89,21 @@ void land(const TensorCopy& load) {
       if (bytes == 0) return;
       sanitizer::copy(to, from, bytes);
       sanitizer::carry(to, from, bytes);
-    });
+    };
+    visit_chunks(load, row, &Row::end, fill);
   }
 }
 
 void write_out(const TensorCopy& store) {
   sanitizer::reads(store.shared, size_t{store.map.rows} * kRowBytes);
   for (uint32_t row = 0; row < store.map.rows; ++row) {
-    visit_chunks(store, row, [](unsigned char*, const unsigned char* from, unsigned char* to, int bytes) {
+    const auto write = [](unsigned char*, const unsigned char* from, unsigned char* to, int bytes) {
       if (bytes == 0) return;
       sanitizer::copy(to, from, bytes);
       sanitizer::carry(to, from, bytes);
       sanitizer::writes(to, bytes);
-    });
+    };
+    visit_chunks(store, row, &Row::stored, write);
   }
 }
 
@@ -142,7 +155,7 @@ void tma_load(void* shared, const TensorMap& map, void* barrier, const int32_t (
       self().thread.linear,
       here};
   const size_t bytes = size_t{map.rows} * kRowBytes;
-  check_box(load, "tma_load");
+  check_box(load, "tma_load", &Row::end);
   check_proxy(b, shared, bytes, "the destination of a load", here);
   for (uint32_t row = 0; row < map.rows; ++row) {
     const Row line = row_of(load, row);
@@ -194,7 +207,7 @@ void tma_store(const TensorMap& map, const void* shared, const int32_t (&at)[4],
                    me.thread.linear,
                    here};
   const size_t bytes = size_t{map.rows} * kRowBytes;
-  check_box(store, "tma_store");
+  check_box(store, "tma_store", &Row::stored);
   check_proxy(b, shared, bytes, "what a store reads", here);
   sanitizer::reads(shared, bytes);
   b.asynchronous = true;
@@ -228,16 +241,22 @@ void check_stores(Block& b, Lane& lane) {
 
 void fence_proxy_async(Place) { ++self().proxy_fences; }
 
-void generic_write16(const void* shared, int lane) {
+void note_generic_write(const void* shared, const Lane& writer) {
   Block& b = running();
-  if (!is_shared(b, shared, 16)) return;  // in tests: a host array, which no async proxy reads
-  b.asynchronous = true;
   const size_t chunk = chunk_of(shared);
+  if (chunk >= kSharedCapacity / 16)
+    return;  // a static array, or in tests one of the host: no proxy reads these
   if (chunk >= b.generic_writes.size()) {
     const sanitizer::Unseen books;
     b.generic_writes.resize(chunk + 1024);
   }
-  b.generic_writes[chunk] = write_mark(b.lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)));
+  b.generic_writes[chunk] = write_mark(writer);
+}
+
+void generic_write16(const void* shared, int lane) {
+  Block& b = running();
+  b.asynchronous = true;
+  note_generic_write(shared, b.lane(self().warp->number * kWarpSize + static_cast<uint32_t>(lane)));
 }
 
 void check_proxy(Block& b, const void* shared, size_t bytes, const char* what, Place here) {

@@ -2,17 +2,23 @@
 // memory that nobody has written shows in the result. Redzones lie around every array. Their pattern is another
 // NaN, and a changed redzone is found at the end of the block. AddressSanitizer reports an access to a
 // redzone when it happens, and MemorySanitizer reports a use of memory that nobody has written.
+//
+// Behind the last redzone nothing belongs to the block. A write there is found at the end of the block or, from
+// a few pages on, ends the program: in the plain build that memory is inaccessible. The sanitizers treat all of
+// it like a redzone.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include <algorithm>
 
 #include "kernels/executor/threads/block.h"
 
 namespace simt {
 namespace {
 
-constexpr size_t kCapacity = size_t{1} << 20;
+constexpr size_t kCapacity = kSharedCapacity;
 constexpr size_t kRedZone = 128;
 constexpr size_t kBaseAlign = 1024;
 
@@ -24,12 +30,30 @@ unsigned char* base() {
       abort();
     }
     memset(mapped, 0xFF, kCapacity);
+    sanitizer::forbid(mapped, kCapacity);
+    sanitizer::undefine(mapped, kCapacity);
     return static_cast<unsigned char*>(mapped);
   }();
   return memory;
 }
 
 constexpr size_t align_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
+
+// The first bytes of the arena that are accessible, whole pages. A launch that needs a little less than the one
+// before leaves them, because a system call costs as much as a small block.
+constexpr size_t kPage = 4096, kSpare = 4 * kPage;
+thread_local size_t accessible = kCapacity;
+
+void make_accessible(size_t bytes) {
+  const size_t end = align_up(bytes, kPage);
+  if (end <= accessible && accessible <= end + kSpare) return;
+#if !defined(SIMT_BUILD_ASAN) && !defined(SIMT_BUILD_MSAN) && !defined(SIMT_BUILD_TSAN)
+  const bool more = end > accessible;
+  const size_t from = more ? accessible : end, to = more ? end : accessible;
+  if (mprotect(base() + from, to - from, more ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) return;
+  accessible = end;
+#endif
+}
 
 // 0xFFE1 is a NaN in fp16 and bf16, and twice in a row in fp32.
 constexpr unsigned char pattern(size_t at) { return at % 2 ? 0xFF : 0xE1; }
@@ -57,6 +81,11 @@ bool is_shared(const Block& b, const void* begin, size_t bytes) {
     if (at >= array.physical && at - array.physical + bytes <= array.bytes) return true;
   }
   return false;
+}
+
+bool is_any_shared(const Block& b, const void* begin, size_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(begin) - reinterpret_cast<uintptr_t>(b.statics);
+  return is_shared(b, begin, bytes) || (b.statics && at + bytes <= b.statics_bytes);
 }
 
 void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
@@ -89,7 +118,9 @@ void* carve(ArenaCursor& cursor, size_t bytes, size_t align, Place here) {
     fault(ATTN_REPORT_SHARED, me, here, "more than %zu KiB of shared memory with its red zones",
           kCapacity / 1024);
   }
+  if (physical + bytes + kRedZone > accessible) make_accessible(physical + bytes + kRedZone);
   draw_red_zone(end, physical);
+  sanitizer::allow(base() + physical, bytes);
   sanitizer::undefine(base() + physical, bytes);
   draw_red_zone(physical + bytes, physical + bytes + kRedZone);
   b.shared_used = physical + bytes + kRedZone;
@@ -134,12 +165,41 @@ void* shared_pointer(uint32_t offset, Place here) {
 }
 
 void reset_arena(Block& b) {
-  sanitizer::allow(base(), b.shared_used);
-  sanitizer::renew(base(), b.shared_used);
-  memset(base(), 0xFF, b.shared_used);
+  // ThreadSanitizer's pages are mapped anew, with zeros to their end.
+  const size_t used = sanitizer::kOrdersAccesses ? align_up(b.shared_used, kPage) : b.shared_used;
+  sanitizer::allow(base(), used);
+  sanitizer::renew(base(), used);
+  memset(base(), 0xFF, used);
+  sanitizer::forbid(base(), used);
+  sanitizer::undefine(base(), used);
   b.shared_used = 0;
   b.arrays.clear();
 }
+
+void begin_arena(Block& b) {
+  const size_t bytes = b.launch->shared_bytes;
+  if (!bytes) return;
+  reset_arena(b);  // while what the last block wrote is accessible
+  make_accessible(std::min(kBaseAlign + bytes + kRedZone, kCapacity));
+}
+
+namespace {
+
+// The first byte from `begin` on that is accessible and no poison, or 0.
+size_t first_written(size_t begin) {
+  const size_t end = std::min(accessible, begin + 2 * kSpare);
+  size_t at = begin;
+  uint64_t all = ~uint64_t{0}, word;
+  for (; at + sizeof word <= end; at += sizeof word) {
+    memcpy(&word, base() + at, sizeof word);
+    all &= word;
+  }
+  if (all == ~uint64_t{0}) return 0;
+  for (at = begin; base()[at] == 0xFF;) ++at;
+  return at;
+}
+
+}  // namespace
 
 void check_red_zones(Block& b) {
   size_t begin = 0;
@@ -158,6 +218,14 @@ void check_red_zones(Block& b) {
       return;
     }
     if (!last) begin = b.arrays[i].physical + b.arrays[i].bytes;
+  }
+  if (b.arrays.empty()) return;
+  if (const size_t at = first_written(b.shared_used)) {
+    const SharedArray& array = b.arrays.back();
+    record_fault(b, ATTN_REPORT_SHARED, {0, 0, 0}, array.here,
+                 "a write %zu bytes past the end of shared memory (%zu bytes), found when the block ended",
+                 at - array.physical - array.bytes, b.launch->shared_bytes);
+    b.shared_used = accessible;
   }
 }
 

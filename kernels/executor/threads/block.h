@@ -26,6 +26,7 @@ namespace simt {
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxWarps = 32;
 inline constexpr uint32_t kBarriers = 16;
+inline constexpr size_t kSharedCapacity = size_t{1} << 20;  // shared memory of a block with its redzones
 
 struct Copy {
   void* shared;
@@ -41,6 +42,14 @@ struct CopyQueue {
   size_t landed = 0;  // copies[0..landed) are done
   uint64_t open_group = 0;
   bool empty() const { return landed == copies.size(); }
+};
+
+// An arrival at a barrier of cuda::pipeline when a thread's copies have landed.
+struct LateArrival {
+  uint32_t thread;
+  uint64_t group;  // the youngest group of these copies
+  uint32_t mbarrier;
+  Place here;
 };
 
 // A box that is on its way.
@@ -134,6 +143,7 @@ struct MBarrier {
   Place here;  // the place of its initialisation
   uint32_t initialiser;
   bool fenced = false;
+  bool of_pipeline = false;
   uint32_t pending;    // arrivals that this phase still lacks
   int64_t bytes = 0;   // bytes that are announced and have not landed
   uint32_t phase = 0;  // phases that are over
@@ -157,6 +167,7 @@ struct Fault {
   attn_report_kind kind;
   Index thread;
   Place here;
+  int32_t shared_bytes;  // as in attn_report
   char message[512];
 };
 
@@ -180,6 +191,7 @@ struct Block {
   std::vector<SharedArray> arrays;
   std::deque<MBarrier> mbarriers;  // never moved: a sanitizer knows their addresses
   std::vector<TensorCopy> loads;   // loads that are on their way
+  std::vector<LateArrival> late_arrivals;
   std::vector<Warpgroup*> warpgroups;
   // For each 16 bytes of shared memory: the thread that wrote there last and how often it had fenced, or 0.
   std::vector<uint32_t> generic_writes;
@@ -230,14 +242,18 @@ void record_deadlock(Block& block);
 void send_report(const Block& block, const attn_env* env);
 
 // arena.cc
+void begin_arena(Block& block);  // at the start of a launch
 void reset_arena(Block& block);
 void check_red_zones(Block& block);
 unsigned char* shared_base();
 // True if [begin, begin + bytes) is within one array.
 bool is_shared(const Block& block, const void* begin, size_t bytes);
+// The same, or among the static arrays.
+bool is_any_shared(const Block& block, const void* begin, size_t bytes);
 
 // copy.cc
 void check_copies(Block& block, Lane& lane);  // at the end of a thread
+bool land_copies(Block& block);               // false if no thread has copies that arrive at a barrier
 
 // barrier.cc
 void reset_barriers(Block& block);
@@ -251,6 +267,7 @@ void let_gathered_go(Block& block, Warp& warp);  // releases the lanes that wait
 // mbarrier.cc
 MBarrier& mbarrier_at(Block& block, void* address, const char* word, Place here);  // faults if there is none
 void land_bytes(Block& block, const TensorCopy& load, int64_t bytes);
+void arrive_late(Block& block, const LateArrival& arrival);
 void check_mbarriers(Block& block);
 size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
                          size_t size);  // 0 if it waits at none
@@ -259,6 +276,8 @@ size_t describe_mbarrier(const Block& block, const Lane& waiting, char* to,
 bool land_load(Block& block);                 // false if no load is on its way
 void check_stores(Block& block, Lane& lane);  // at the end of a thread
 void check_loads(Block& block);               // at the end of a block
+// Records that a lane wrote 16 bytes, if they lie in the arena.
+void note_generic_write(const void* shared, const Lane& writer);
 // Faults if bytes that the async proxy is about to read or to overwrite were written without a fence after it.
 void check_proxy(Block& block, const void* shared, size_t bytes, const char* what, Place here);
 
@@ -274,12 +293,18 @@ struct Statics {
   size_t module = 0;  // 0 if there is none
   size_t bytes = 0;
   const char* path = nullptr;  // the path of the module
+  uintptr_t base = 0;          // where the module was loaded
   void* memory = nullptr;      // the arrays of this OS thread, once they have been filled
 };
 Statics find_statics(const void* kernel);
 void poison_statics(Statics& statics);
 void check_statics(Block& block, const Statics& statics);  // at the end of a block
-// True if a function of the module has more than `limit` bytes of static arrays; `words` then names it.
-bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size);
+
+// static_sizes.cc
+// True if the sizes of static arrays must be looked up to know that the launch is legal.
+bool may_exceed_static_sizes(const Statics& statics, const Launch& launch);
+// Records a fault if the launch has more shared memory than a device would give it. `reached`: after a block,
+// with the arrays that it wrote.
+void check_static_sizes(Block& block, const Statics& statics, bool reached);
 
 }  // namespace simt

@@ -16,6 +16,7 @@ void record(Block& b, attn_report_kind kind, Index thread, Place here, const cha
   fault.kind = kind;
   fault.thread = thread;
   fault.here = here;
+  fault.shared_bytes = 0;
   vsnprintf(fault.message, sizeof fault.message, format, arguments);
 }
 
@@ -115,6 +116,7 @@ void send_report(const Block& b, const attn_env* env) {
   report.message = fault.message;
   report.file = fault.here.file;
   report.line = fault.here.line;
+  report.shared_bytes = fault.shared_bytes;
   env->report(env->user, &report);
 }
 

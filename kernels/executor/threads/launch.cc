@@ -31,8 +31,6 @@ struct BlockOrder {
   }
 };
 
-constexpr size_t kStaticShared = 48 * 1024;
-
 // To emulate a device's arithmetic, the processor must follow IEEE 754. A library that is built with
 // -ffast-math makes the processor flush subnormals as soon as it is loaded.
 void check_arithmetic(Block& b, int32_t number) {
@@ -55,7 +53,7 @@ void reset_asynchronous(Block& b) {
   b.asynchronous = false;
   b.mbarriers.clear();
   b.loads.clear();
-  b.generic_writes.clear();
+  b.late_arrivals.clear();
   reset_warpgroups(b);
   for (uint32_t i = 0; i < b.lanes.size(); ++i) b.lane(i).products = {};
 }
@@ -79,6 +77,7 @@ void run_one(Block& b, Statics& statics) {
   reset_arena(b);
   reset_barriers(b);
   if (b.asynchronous) reset_asynchronous(b);
+  if (!b.generic_writes.empty()) b.generic_writes.clear();
   // Static arrays have the same addresses in every block, so this block's accesses follow those of the
   // previous block.
   if (statics.module) end_lanes(b);
@@ -138,16 +137,13 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
                 schedule.products_early,
                 schedule.elected_lane};
   start_lanes(b);
+  begin_arena(b);
   Statics statics = find_statics(launch.kernel);
-  if (statics.bytes > kStaticShared && statics.module != b.statics_checked) {
-    char words[400];
-    if (beyond_static_shared(statics.path, kStaticShared, words, sizeof words)) {
-      b.fault.set = false;
-      record_fault(b, ATTN_REPORT_LAUNCH, {0, 0, 0}, {nullptr, 0}, "%s", words);
-      send_report(b, launch.env);
-      return ATTN_LAUNCH_FAILED;
-    }
-    b.statics_checked = statics.module;
+  const bool close = may_exceed_static_sizes(statics, launch);
+  if (close) check_static_sizes(b, statics, false);
+  if (b.fault.set) {
+    send_report(b, launch.env);
+    return ATTN_LAUNCH_FAILED;
   }
   const Index grid = launch.grid;
   const BlockOrder blocks(uint64_t{grid.x} * grid.y * grid.z, schedule.order, seed);
@@ -159,6 +155,7 @@ attn_status run_blocks(const Launch& launch, bool dependent) {
                         static_cast<unsigned>(linear / grid.x / grid.y)};
     b.random = Random(seed, linear);
     run_one(b, statics);
+    if (close && i == 0 && !b.fault.set) check_static_sizes(b, statics, true);
     count_block(progress);
     if (b.fault.set) {
       end_lanes(b);

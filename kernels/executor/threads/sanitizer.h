@@ -167,13 +167,21 @@ inline void undefine([[maybe_unused]] void* begin, [[maybe_unused]] size_t bytes
 #endif
 }
 
-// The executor copied `given` of `bytes` bytes for the running lane; the rest are zeros.
-inline void copied([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t given,
+// The executor copied `given` of `bytes` bytes; the rest are zeros. The lane that issued the copy has recorded
+// its accesses.
+inline void landed([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t given,
                    [[maybe_unused]] size_t bytes) {
 #if defined(SIMT_BUILD_MSAN)
   __msan_unpoison(to, bytes);
   if (given) __msan_copy_shadow(to, from, given);
-#elif defined(SIMT_BUILD_TSAN)
+#endif
+}
+
+// The same for the running lane, whose accesses these are.
+inline void copied([[maybe_unused]] void* to, [[maybe_unused]] const void* from, [[maybe_unused]] size_t given,
+                   [[maybe_unused]] size_t bytes) {
+  landed(to, from, given, bytes);
+#if defined(SIMT_BUILD_TSAN)
   if (given) __tsan_read_range(const_cast<void*>(from), given);
   __tsan_write_range(to, bytes);
 #endif

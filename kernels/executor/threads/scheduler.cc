@@ -67,10 +67,10 @@ inline Lane* pick(Block& b) {
   return &take(b, warp, lane);
 }
 
-// Lets one late load or product land: in descending order products go first, else loads.
+// Lets one late load, product or thread's copies land: in descending order products go first, else loads.
 inline bool land(Block& b) {
-  if (b.order == Order::kDescending) return land_products(b) || land_load(b);
-  return land_load(b) || land_products(b);
+  if (b.order == Order::kDescending) return land_products(b) || land_copies(b) || land_load(b);
+  return land_load(b) || land_copies(b) || land_products(b);
 }
 
 [[gnu::noinline, gnu::cold]] Lane* next_after_landing(Block& b) {

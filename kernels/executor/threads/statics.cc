@@ -9,21 +9,14 @@
 // A module that also holds the executor is left alone: other libraries and the executor keep their state in the
 // same memory.
 //
-// nvcc allows a kernel 48 KiB of static arrays. A launch of a kernel with more is refused. The arrays' sizes
-// and functions are in the module's symbol table.
-#include <cxxabi.h>
-#include <elf.h>
-#include <fcntl.h>
+// static_sizes.cc says how many bytes of them a kernel has.
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <map>
-#include <string>
 
 #include "kernels/executor/threads/block.h"
 
@@ -53,85 +46,13 @@ int visit(dl_phdr_info* info, size_t, void* data) {
   if (holds(*info, search.executor)) return 1;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
-      search.found = {info->dlpi_tls_modid, info->dlpi_phdr[i].p_memsz, info->dlpi_name};
+      search.found = {info->dlpi_tls_modid, info->dlpi_phdr[i].p_memsz, info->dlpi_name, info->dlpi_addr};
     }
   }
   return 1;
 }
 
 }  // namespace
-
-namespace {
-
-// A file's bytes, read only.
-class Mapped {
- public:
-  explicit Mapped(const char* path) {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat about;
-    if (file < 0) return;
-    if (fstat(file, &about) == 0 && about.st_size > 0) {
-      bytes_ = static_cast<size_t>(about.st_size);
-      void* mapped = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file, 0);
-      begin_ = mapped == MAP_FAILED ? nullptr : static_cast<const char*>(mapped);
-    }
-    close(file);
-  }
-  ~Mapped() {
-    if (begin_) munmap(const_cast<char*>(begin_), bytes_);
-  }
-  Mapped(const Mapped&) = delete;
-
-  // `count` objects of type T at `offset`; null if the file is too short.
-  template <class T>
-  const T* at(size_t offset, size_t count = 1) const {
-    if (!begin_ || offset > bytes_ || count > (bytes_ - offset) / sizeof(T)) return nullptr;
-    return reinterpret_cast<const T*>(begin_ + offset);
-  }
-
- private:
-  const char* begin_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-// The function of an array: "kernel(float*)" for "kernel(float*)::tile". For an array outside of functions it
-// is the array itself.
-std::string owner_of(const char* symbol) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  const std::string name = status == 0 ? text : symbol;
-  free(text);
-  const size_t end = name.rfind("::");
-  return end != std::string::npos && end > 0 && name.find('(') < end ? name.substr(0, end) : name;
-}
-
-}  // namespace
-
-bool beyond_static_shared(const char* module, size_t limit, char* words, size_t size) {
-  const Mapped file(module);
-  const auto* header = file.at<Elf64_Ehdr>(0);
-  if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
-  const auto* sections = file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
-  std::map<std::string, size_t> sums;
-  for (int i = 0; sections && i < header->e_shnum; ++i) {
-    if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= header->e_shnum) continue;
-    const size_t count = sections[i].sh_size / sizeof(Elf64_Sym);
-    const auto* symbols = file.at<Elf64_Sym>(sections[i].sh_offset, count);
-    const Elf64_Shdr& strings = sections[sections[i].sh_link];
-    for (size_t s = 0; symbols && s < count; ++s) {
-      if (ELF64_ST_TYPE(symbols[s].st_info) != STT_TLS || symbols[s].st_name >= strings.sh_size) continue;
-      if (const char* name = file.at<char>(strings.sh_offset + symbols[s].st_name))
-        sums[owner_of(name)] += symbols[s].st_size;
-    }
-  }
-  for (const auto& [owner, bytes] : sums) {
-    if (bytes <= limit) continue;
-    snprintf(words, size, "%.300s has %zu bytes of static shared memory: nvcc refuses more than %zu",
-             owner.c_str(), bytes, limit);
-    return true;
-  }
-  return false;
-}
 
 Statics find_statics(const void* kernel) {
   Search search{reinterpret_cast<uintptr_t>(kernel), reinterpret_cast<uintptr_t>(&visit), {}};

@@ -112,6 +112,40 @@ TEST(Copy, MisalignedAddressesAreReported) {
   }
 }
 
+__global__ void copy_bytes(Rows* rows, uint32_t bytes, uint32_t given, int* line) {
+  SharedArena arena;
+  float* buffer = arena.carve<float>(16);
+  *line = __LINE__ + 1;
+  simt::copy_async(buffer, rows->in[0], bytes, given, simt::Place::now());
+  cp_commit();
+  cp_wait<0>();
+  for (int i = 0; i < 4; ++i) rows->out[0][i] = buffer[i];
+}
+
+TEST(Copy, OnlySizesOfTheHardwareAreCopied) {
+  Rows rows;
+  int line = 0;
+  for (uint64_t seed : {kLate, kEarly}) {
+    const RunOptions options{.seed = seed, .shared = 64};
+    for (uint32_t bytes : {0u, 1u, 2u, 12u, 32u, 64u}) {
+      expect_fault(run_on_cpu(copy_bytes, 1, 1, options, &rows, bytes, bytes, &line), ATTN_REPORT_ASYNC,
+                   {0, 0, 0}, line, "4, 8 or 16 are possible");
+    }
+    expect_fault(run_on_cpu(copy_bytes, 1, 1, options, &rows, 8, ~0u, &line), ATTN_REPORT_ASYNC, {0, 0, 0},
+                 line, "of 8 bytes that reads 4294967295");
+    for (uint32_t bytes : {4u, 8u, 16u}) {
+      EXPECT_EQ(run_on_cpu(copy_bytes, 1, 1, options, &rows, bytes, bytes, &line).told(), "ok");
+      for (uint32_t i = 0; i < 4; ++i) {
+        if (4 * i < bytes) {
+          EXPECT_EQ(rows.out[0][i], static_cast<float>(i + 1));
+        } else {
+          EXPECT_TRUE(std::isnan(rows.out[0][i]));
+        }
+      }
+    }
+  }
+}
+
 __global__ void from_nowhere(bool valid, int* line) {
   SharedArena arena;
   float* buffer = arena.carve<float>(4);

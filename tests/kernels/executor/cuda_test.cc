@@ -101,6 +101,72 @@ TEST(PlainCuda, MoreStaticSharedMemoryThanNvccGivesIsRefused) {
       << told;
 }
 
+struct Told {
+  std::string message;
+  int shared_bytes = 0;
+  bool holds(const char* words) const { return message.find(words) != std::string::npos; }
+};
+
+attn_env env_that_tells(Told* told, int64_t limit) {
+  attn_env env = env_of(0);
+  env.shared_memory_limit = limit;
+  env.user = told;
+  env.report = [](void* user, const attn_report* report) {
+    *static_cast<Told*>(user) = {report->message, report->shared_bytes};
+  };
+  return env;
+}
+
+// A device has 48 KiB for both, and more only for kernels that ask; attn::launch asks for those of more than 48
+// KiB of dynamic memory.
+TEST(PlainCuda, StaticAndDynamicSharedMemoryAddUp) {
+  constexpr int64_t kOptIn = 227 * 1024;
+  constexpr size_t kStatic = 20 * 1024, kKiB = 1024;
+  std::vector<float> out(64);
+  for (bool calls_function : {false, true}) {
+    const auto run = [&](size_t bytes) {
+      Told told;
+      const attn_env env = env_that_tells(&told, kOptIn);
+      EXPECT_EQ(run_mixed(&env, bytes, calls_function, out.data()) == ATTN_OK, told.message.empty());
+      return told;
+    };
+    EXPECT_EQ(run(28 * kKiB).message, "");
+    EXPECT_TRUE(
+        run(28 * kKiB + 4).holds("49156 bytes of shared memory, of which 20480 are static: without cudaFunc"));
+    EXPECT_EQ(run(49 * kKiB).message, "");
+    EXPECT_EQ(run(kOptIn - kStatic).message, "");
+    const Told more = run(kOptIn - kStatic + 4);
+    EXPECT_TRUE(more.holds("232452 bytes of shared memory, of which 20480 are static: a block may have 232448"))
+        << more.message;
+    EXPECT_EQ(more.shared_bytes, kOptIn + 4);
+  }
+  Told told;
+  const attn_env env = env_that_tells(&told, 100 * kKiB);
+  EXPECT_EQ(run_mixed(&env, 110 * kKiB, false, out.data()), ATTN_LAUNCH_FAILED);
+  EXPECT_EQ(told.shared_bytes, static_cast<int>(110 * kKiB + kStatic));
+  EXPECT_FALSE(may_have(kOptIn - kStatic + 1));
+  EXPECT_TRUE(may_have(kOptIn - kStatic));
+}
+
+TEST(PlainCuda, ATemplateAsksForSharedMemoryToo) {
+  std::vector<float> out(64);
+  Told told;
+  const attn_env env = env_that_tells(&told, 227 * 1024);
+  EXPECT_EQ(run_deduced(&env, 212 * 1024, false, out.data()), ATTN_LAUNCH_FAILED);
+  EXPECT_TRUE(told.holds("must ask for more than 48 KiB with cudaFuncSetAttribute")) << told.message;
+  EXPECT_EQ(run_deduced(&env, 48 * 1024, false, out.data()), ATTN_OK);
+  EXPECT_EQ(run_deduced(&env, 212 * 1024, true, out.data()), ATTN_OK);
+}
+
+TEST(PlainCuda, ABlockBeyondLaunchBoundsIsRefused) {
+  std::vector<float> out(128);
+  Told told;
+  const attn_env env = env_that_tells(&told, 227 * 1024);
+  EXPECT_EQ(run_bounded(&env, 64, out.data()), ATTN_OK);
+  EXPECT_EQ(run_bounded(&env, 65, out.data()), ATTN_FAULT);
+  EXPECT_TRUE(told.holds("a block of 65 threads: the kernel has __launch_bounds__(64)")) << told.message;
+}
+
 // The loader would place such arrays on the heap, without guards.
 TEST(PlainCuda, WritesBesideStaticSharedMemoryAreFound) {
   void* const module = dlopen(SIMT_STATIC_OVERRUN, RTLD_NOW | RTLD_LOCAL);

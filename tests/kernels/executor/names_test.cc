@@ -1,88 +1,19 @@
-// Tests CUDA's own names on the executor: inline PTX, 16-bit arithmetic, cooperative groups, barriers with a
-// vote.
+// Tests CUDA's own names on the executor: 16-bit arithmetic, conversions, cooperative groups, barriers with a
+// vote, WMMA. ptx_test.cc tests inline PTX.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cuda_source/cuda/cooperative_groups.h"
 #include "kernels/cuda_source/cuda/pipeline.h"
-#include "kernels/cuda_source/cuda/ptx/ptx.h"
-#include "kernels/cuda_source/runtime.h"
 #include "kernels/cuda_source/cuda/wmma.h"
+#include "kernels/cuda_source/runtime.h"
 #include "tests/kernels/executor/harness.h"
 
 namespace attn {
 namespace {
 
-namespace ptx = simt::ptx;
 using simt::Place;
-
-template <ptx::Text kText, class... In>
-uint32_t word(In... in) {
-  uint32_t result = 0;
-  ptx::run<kText>(Place::now(), ptx::out(result), ptx::in(in)...);
-  return result;
-}
-template <ptx::Text kText, class... In>
-float number(In... in) {
-  float result = 0;
-  ptx::run<kText>(Place::now(), ptx::out(result), ptx::in(in)...);
-  return result;
-}
-
-__global__ void inline_ptx(int* wrong) {
-  const auto expect = [&](bool right, int which) {
-    if (!right && *wrong == 0) *wrong = which;
-  };
-  expect(word<"lop3.b32 %0, %1, %2, %3, 0x96;">(0xF0F0u, 0xCCCCu, 0xAAAAu) == (0xF0F0u ^ 0xCCCCu ^ 0xAAAAu), 1);
-  expect(word<"lop3.b32 %0, %1, %2, %3, 0xe8;">(12u, 10u, 6u) == ((12u & 10u) | (12u & 6u) | (10u & 6u)), 2);
-  expect(word<"bfe.u32 %0, %1, 8, 4;">(0x12345678u) == 6, 3);
-  expect(word<"bfe.s32 %0, %1, 4, 4;">(0x000000F0u) == 0xFFFFFFFFu, 4);
-  expect(word<"bfi.b32 %0, %1, %2, 8, 8;">(0xABu, 0x11223344u) == 0x1122AB44u, 5);
-  expect(word<"prmt.b32 %0, %1, %2, 0x5410;">(0x33221100u, 0x77665544u) == 0x55441100u, 6);
-  expect(word<"{ .reg .pred p; setp.gt.s32 p, %1, %2; selp.b32 %0, 1, 2, p; }">(-3, 4) == 2, 7);
-  expect(word<"{ .reg .pred p; setp.ne.b32 p, %1, 0; mov.u32 %0, 5; @p mov.u32 %0, 9; }">(1u) == 9, 8);
-  expect(word<"{ .reg .pred p; setp.ne.b32 p, %1, 0; mov.u32 %0, 5; @!p mov.u32 %0, 9; }">(1u) == 5, 9);
-  expect(word<"shr.s32 %0, %1, 4;">(-64) == static_cast<uint32_t>(-4), 10);
-  expect(word<"mov.b32 %0, {%1, %2};">(uint16_t{0x1234}, uint16_t{0x5678}) == 0x56781234u, 11);
-  uint16_t low = 0, high = 0;
-  ptx::run<"mov.b32 {%0, %1}, %2;">(Place::now(), ptx::out(low), ptx::out(high), ptx::in(0x56781234u));
-  expect(low == 0x1234 && high == 0x5678, 12);
-  expect(word<"mov.u32 %0, %%laneid;">() == threadIdx.x % 32, 13);
-  expect(std::fabs(number<"ex2.approx.ftz.f32 %0, %1;">(3.0f) - 8) < 1e-5f, 14);
-  expect(number<"fma.rn.f32 %0, %1, %2, %3;">(2.0f, 3.0f, 4.0f) == 10, 15);
-  expect(number<"max.f32 %0, %1, %2;">(NAN, 3.0f) == 3, 16);
-  expect(std::isnan(number<"max.NaN.f32 %0, %1, %2;">(NAN, 3.0f)), 17);
-  expect(word<"cvt.rn.f16x2.f32 %0, %1, %2;">(2.0f, 1.0f) == 0x40003C00u, 18);
-  expect(word<"fma.rn.f16x2 %0, %1, %2, %3;">(0x40003C00u, 0x40004000u, 0x3C003C00u) == 0x45004200u, 19);
-  uint64_t wide = 0;
-  ptx::run<"mul.wide.u32 %0, %1, %2;">(Place::now(), ptx::out(wide), ptx::in(0x80000000u), ptx::in(4u));
-  expect(wide == uint64_t{1} << 33, 20);
-  float accumulated = 1;
-  ptx::run<"add.f32 %0, %0, %1;">(Place::now(), ptx::inout(accumulated), ptx::in(2.0f));
-  expect(accumulated == 3, 21);
-  const uint4 four = {1, 2, 3, 4};
-  uint4 loaded = {};
-  ptx::run<"ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];">(
-      Place::now(), ptx::out(loaded.x), ptx::out(loaded.y), ptx::out(loaded.z), ptx::out(loaded.w),
-      ptx::in(&four));
-  expect(loaded.x == 1 && loaded.w == 4, 22);
-  expect(word<"shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;">(threadIdx.x) == (threadIdx.x ^ 1), 23);
-  uint64_t lower = 0, upper = 0;
-  ptx::run<"{ .reg .b128 whole; mov.b128 whole, {%1, %2}; st.global.L1::no_allocate.b128 [%0], whole; }">(
-      Place::now(), ptx::in(&loaded), ptx::in(uint64_t{7} << 32 | 6), ptx::in(uint64_t{9} << 32 | 8));
-  ptx::run<"{ .reg .b128 whole; ld.global.b128 whole, [%2]; mov.b128 {%0, %1}, whole; }">(
-      Place::now(), ptx::out(lower), ptx::out(upper), ptx::in(&loaded));
-  expect(loaded.x == 6 && loaded.y == 7 && loaded.w == 9, 24);
-  expect(lower == (uint64_t{7} << 32 | 6) && upper == (uint64_t{9} << 32 | 8), 25);
-}
-
-TEST(Names, InlinePtxMeansWhatItsManualSays) {
-  for (uint64_t seed : kOrders) {
-    int wrong = 0;
-    EXPECT_EQ(run_on_cpu(inline_ptx, 1, 32, {.seed = seed}, &wrong).told(), "ok");
-    EXPECT_EQ(wrong, 0);
-  }
-}
 
 __global__ void sixteen_bits(int* wrong) {
   const auto expect = [&](bool right, int which) {
@@ -112,6 +43,43 @@ __global__ void sixteen_bits(int* wrong) {
   float x[4] = {1, 2, 3, 4};
   __stcs(&x[0], __ldcs(&x[1]));
   expect(x[0] == 2 && CUDART_INF_F > 1e38f, 17);
+  const auto warp = cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block());
+  const auto quad = cooperative_groups::tiled_partition<4>(warp);
+  expect(quad.meta_group_rank() == threadIdx.x % 32 / 4 && quad.meta_group_size() == 8, 18);
+  const cooperative_groups::thread_block_tile<4> any_quad = quad;
+  const cooperative_groups::thread_block_tile<8> any_tile = tile;
+  expect(any_quad.meta_group_rank() == quad.meta_group_rank() && any_quad.meta_group_size() == 8, 19);
+  expect(any_tile.meta_group_rank() == threadIdx.x / 8 && any_tile.meta_group_size() == 8, 20);
+}
+
+TEST(Names, ConversionsClampLikeCuda) {
+  constexpr int kMost = std::numeric_limits<int>::max(), kLeast = std::numeric_limits<int>::min();
+  EXPECT_EQ(__float2int_rn(1e10f), kMost);
+  EXPECT_EQ(__float2int_rz(INFINITY), kMost);
+  EXPECT_EQ(__float2int_rd(-1e10f), kLeast);
+  EXPECT_EQ(__float2int_ru(NAN), 0);
+  EXPECT_EQ(__float2int_rn(2147483520.0f), 2147483520);
+  EXPECT_EQ(__float2int_rn(-2.5f), -2);
+  EXPECT_EQ(__float2int_rd(-2.5f), -3);
+  EXPECT_EQ(__float2int_ru(-2.5f), -2);
+  EXPECT_EQ(__float2uint_rn(-1.0f), 0u);
+  EXPECT_EQ(__float2uint_rn(1e10f), ~0u);
+  EXPECT_EQ(__float2uint_rz(3e9f), 3000000000u);
+  EXPECT_EQ(__float2uint_ru(NAN), 0u);
+  EXPECT_EQ(__half2int_rz(__float2half(INFINITY)), kMost);
+  EXPECT_EQ(__half2int_rn(__float2half(NAN)), 0);
+  EXPECT_EQ(__bfloat162int_rn(__float2bfloat16(-1e30f)), kLeast);
+}
+
+TEST(Names, RoundingToTf32KeepsWhatIsNoNumber) {
+  using nvcuda::wmma::__float_to_tf32;
+  for (uint32_t poison : {~0u, 0x7FFFFFFFu, 0xFF800001u, 0x7FFFF000u})
+    EXPECT_TRUE(std::isnan(__float_to_tf32(std::bit_cast<float>(poison)))) << poison;
+  EXPECT_EQ(__float_to_tf32(-INFINITY), -INFINITY);
+  EXPECT_EQ(__float_to_tf32(0x1.ffcp127f), 0x1.ffcp127f);
+  EXPECT_EQ(__float_to_tf32(0x1.fffffep127f), INFINITY);
+  EXPECT_EQ(__float_to_tf32(-(1 + 0x1p-11f)), -(1 + 0x1p-10f)) << "ties go away from 0";
+  EXPECT_EQ(__float_to_tf32(1 + 0x1p-12f), 1);
 }
 
 TEST(Names, ArithmeticAndGroupsAreCuda) {
@@ -184,6 +152,33 @@ TEST(Names, AWmmaProductIsRight) {
     alignas(32) float out[256];
     ASSERT_EQ(run_on_cpu(wmma_product, 1, 32, {.seed = seed, .shared = 1024}, out).told(), "ok");
     for (int i = 0; i < 256; ++i) ASSERT_EQ(out[i], static_cast<float>(i / 16 + i % 16) + 0.5f);
+  }
+}
+
+// C = A B of 16x16x8 in TF32. All elements of A are `a`, and all of B are 1.
+__global__ void tf32_product(float a, float* out) {
+  using namespace nvcuda;
+  wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> factor;
+  wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::col_major> ones;
+  wmma::fragment<wmma::accumulator, 16, 16, 8, float> c;
+  wmma::fill_fragment(factor, a);
+  wmma::fill_fragment(ones, 1.0f);
+  wmma::fill_fragment(c, 0.0f);
+  wmma::mma_sync(c, factor, ones, c);
+  wmma::store_matrix_sync(out, c, 16, wmma::mem_row_major);
+}
+
+// A kernel must round its factors. A tensor core ignores the bits that TF32 lacks.
+TEST(Names, ATf32ProductTruncatesFactorsThatAreNotRounded) {
+  alignas(32) float out[256];
+  for (uint64_t seed : all_schedules()) {
+    for (float a : {1 + 0x1p-20f, 1 + 0x1.ffep-11f, 1.0f}) {
+      ASSERT_EQ(run_on_cpu(tf32_product, 1, 32, {.seed = seed}, a, out).told(), "ok");
+      for (float sum : out) ASSERT_EQ(sum, 8);
+    }
+    ASSERT_EQ(run_on_cpu(tf32_product, 1, 32, {.seed = seed}, std::bit_cast<float>(0x7F800001u), out).told(),
+              "ok");
+    for (float sum : out) ASSERT_TRUE(std::isnan(sum));
   }
 }
 

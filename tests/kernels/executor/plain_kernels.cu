@@ -135,6 +135,32 @@ __global__ void reductions(int* wrong) {
   expect(static_cast<int>(warp.thread_rank()) == lane && warp.size() == 32);
 }
 
+// 20 KiB of static shared memory in a kernel, or in a function that it calls; and dynamic shared memory.
+__device__ __attribute__((noinline)) float through(float x) {
+  __shared__ float fixed[5120];
+  fixed[threadIdx.x] = x;
+  __syncthreads();
+  return fixed[blockDim.x - 1 - threadIdx.x];
+}
+__global__ void calls(float* out) {
+  out[threadIdx.x] = through(static_cast<float>(threadIdx.x)) + static_cast<float*>(simt::dynamic_shared(simt::Place::now()))[0];
+}
+__global__ void mixed(float* out) {
+  __shared__ float fixed[5120];
+  fixed[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] =
+      fixed[blockDim.x - 1 - threadIdx.x] + static_cast<float*>(simt::dynamic_shared(simt::Place::now()))[0];
+}
+template <class T>
+__global__ void deduced(T* out) {
+  out[threadIdx.x] = 1;
+}
+__global__ void bounded(float* out) {
+  simt::check_launch_bounds(64, simt::Place::now());
+  out[threadIdx.x] = 1;
+}
+
 __global__ void lock(int* mutex, int* counter) {
   while (atomicCAS(mutex, 0, 1) != 0) {
   }
@@ -163,6 +189,29 @@ attn_status run_lock(const attn_env* env, int* mutex, int* counter) {
 }
 attn_status run_reductions(const attn_env* env, int* wrong) {
   return attn::launch(reductions, dim3(1), dim3(32, 2), 0, env, wrong);
+}
+attn_status run_mixed(const attn_env* env, size_t bytes, bool calls_function, float* out) {
+  return attn::launch(calls_function ? calls : mixed, dim3(1), dim3(64), bytes, env, out);
+}
+bool may_have(size_t bytes) {
+  const bool done = cudaFuncSetAttribute(mixed, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(bytes)) == cudaSuccess;
+  cudaFuncAttributes attributes;
+  cudaFuncGetAttributes(&attributes, mixed);
+  return done && attributes.sharedSizeBytes == 20480 &&
+         attributes.maxDynamicSharedSizeBytes == static_cast<int>(bytes);
+}
+// As the translator writes deduced<<<1, 64, bytes>>>(out).
+attn_status run_deduced(const attn_env* env, size_t bytes, bool asks, float* out) {
+  simt::HostCall call(*env);
+  if (asks) cudaFuncSetAttribute(deduced<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  simt::launch_of([&](auto use) -> decltype(use(deduced)) { return use(deduced); },
+                  [&](auto&... given) -> decltype(static_cast<void>(deduced(given...))) { deduced(given...); },
+                  simt::simt_here(), 1, 64, bytes)(out);
+  return call.end();
+}
+attn_status run_bounded(const attn_env* env, int threads, float* out) {
+  return attn::launch(bounded, dim3(1), dim3(static_cast<unsigned>(threads)), 0, env, out);
 }
 // cuBLAS is column-major, so the factors of a row-major A B^T are swapped. A is (2 x 3) and B is (4 x 3), in a batch
 // of two: once in fp32, once in fp16.

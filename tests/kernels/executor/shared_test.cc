@@ -84,6 +84,20 @@ TEST(Shared, AWriteToARedZoneIsReported) {
   EXPECT_EQ(run_on_cpu(write_at, 1, 32, {.shared = 256}, 99, &line).told(), "ok") << "must not stay";
 }
 
+// Array 1 begins 256 bytes after array 0, and its redzone ends 484 bytes after that.
+TEST(Shared, AWriteBehindTheLastRedZoneIsReported) {
+  int line = 0;
+  for (int index : {484, 500, 3000}) {
+    expect_told(run_on_cpu(write_at, 2, 32, {.shared = 256}, index, &line), ATTN_REPORT_SHARED,
+                (std::to_string(index - 356) + " bytes past the end of shared memory (256 bytes)").c_str());
+    EXPECT_EQ(run_on_cpu(write_at, 2, 32, {.shared = 256}, 99, &line).told(), "ok") << "must not stay";
+  }
+  EXPECT_DEATH(run_on_cpu(write_at, 1, 32, {.shared = 256}, 1 << 16, &line), "");
+  EXPECT_EQ(run_on_cpu(carve_two, 1, 32, {.shared = 200'000}, 40'000, 7, &line).told(), "ok");
+  EXPECT_DEATH(run_on_cpu(write_at, 1, 32, {.shared = 256}, 1 << 16, &line), "")
+      << "also after a larger launch";
+}
+
 __global__ void carve_by_warp(int* line) {
   SharedArena arena;
   *line = __LINE__ + 1;

@@ -268,6 +268,41 @@ TEST(TensorCopy, MisuseIsReported) {
   }
 }
 
+__global__ void store_nines(const __grid_constant__ TensorMap to, int first_column) {
+  SharedArena arena;
+  auto* box = arena.carve<uint16_t>(kBox / 2, 1024);
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * 64; i += 32) box[i] = 9;
+  fence_proxy_async();
+  cta_sync();
+  if (threadIdx.x == 0) {
+    tma_store(to, box, {{first_column, 0, 0, 0}});
+    bulk_commit();
+    bulk_wait_read<0>();
+  }
+}
+
+// The engine writes whole chunks of 16 bytes, so it writes past a row that ends within one.
+TEST(TensorCopy, AStoreWritesTheLastChunkOfARowWhole) {
+  constexpr int64_t kPitch = 80;
+  for (uint64_t seed : {kLate, kEarly}) {
+    for (int first : {0, -3, 8}) {
+      for (int64_t columns : {60, 64, 57}) {
+        alignas(16) uint16_t memory[kRows * kPitch] = {};
+        TensorMap map;
+        char reason[256] = "";
+        const TensorView view{memory, {columns, kRows, 1, 1}, {kPitch, kRows * kPitch, kRows * kPitch}};
+        ASSERT_TRUE(make_tensor_map<F16>(&map, view, kRows, reason, sizeof reason)) << reason;
+        ASSERT_EQ(run_on_cpu(store_nines, 1, 32, {.seed = seed, .shared = kShared}, map, first).told(), "ok");
+        for (int64_t i = 0; i < kRows * kPitch; ++i) {
+          const int64_t column = i % kPitch;
+          const bool written = column >= first && column < first + 64 && column < 64;
+          ASSERT_EQ(memory[i], written ? 9 : 0) << columns << " columns from " << first << ": " << column;
+        }
+      }
+    }
+  }
+}
+
 // A row of a box is cleared by cp_async16() before the box is stored.
 __global__ void clear_and_store(const __grid_constant__ TensorMap from, const __grid_constant__ TensorMap to,
                                 bool fenced) {
@@ -334,7 +369,7 @@ __global__ void too_few_bytes(const __grid_constant__ TensorMap from, uint16_t* 
     }
   }
   mbarrier_wait(full, 0);
-  *seen = boxes[threadIdx.x * kBox / 2];
+  *seen = boxes[threadIdx.x % 2 * kBox / 2];
 }
 
 TEST(TensorCopy, MoreBoxesThanAnnouncedAreReported) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/primitives/barrier.h"
+#include "kernels/primitives/copy.h"
 #include "kernels/primitives/matrix_store.h"
 #include "kernels/primitives/shared.h"
 #include "kernels/primitives/warpgroup.h"
@@ -33,6 +34,7 @@ enum class Wrong {
   kOperandRefilled,  // shared memory written before the wait
   kRegistersReused,  // an operand in registers written before the wait
   kNoProxyFence,
+  kNoProxyFenceOfCopy,
   kStrideOff,
   kOddStride,
 };
@@ -41,11 +43,17 @@ struct Result {
   float s[128][32], o[128][32];
 };
 
+alignas(16) constexpr uint32_t kOnes[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
+
 __device__ void fill_with_ones(Wrong wrong, Tile a, Tile b) {
   for (int i = static_cast<int>(threadIdx.x); i < 64 * 64; i += 128) a.base[i] = b.base[i] = F16{0x3C00};
   if (wrong == Wrong::kNoProxyFence) {
-    const uint32_t ones[4] = {0x3C003C00, 0x3C003C00, 0x3C003C00, 0x3C003C00};
-    if (warp_id() == 2) stsm4(b.at(lane_id(), 8), ones);
+    if (warp_id() == 2) stsm4(b.at(lane_id(), 8), kOnes);
+  } else if (wrong ==
+             Wrong::kNoProxyFenceOfCopy) {  // the block's first operation of the async proxy is the product
+    if (warp_id() == 2) cp_async16(b.at(lane_id(), 8), kOnes, true);
+    cp_commit();
+    cp_wait<0>();
   } else {
     fence_proxy_async();
   }
@@ -209,6 +217,7 @@ TEST(Wgmma, MisuseIsReported) {
       {Wrong::kOtherAccumulate, ATTN_REPORT_DIVERGENCE, "another answer to whether it accumulates"},
       {Wrong::kOtherAccumulators, ATTN_REPORT_DIVERGENCE, "another array of accumulators"},
       {Wrong::kNoProxyFence, ATTN_REPORT_ASYNC, "an operand of wgmma at"},
+      {Wrong::kNoProxyFenceOfCopy, ATTN_REPORT_ASYNC, "which has not called fence_proxy_async since"},
       {Wrong::kStrideOff, ATTN_REPORT_SHARED, "operand A of wgmma at"},
       {Wrong::kOddStride, ATTN_REPORT_ALIGNMENT, "not multiples of 16"},
   };

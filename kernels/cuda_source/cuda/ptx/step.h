@@ -1,12 +1,13 @@
 // One instruction of inline PTX as it runs, and the form of the tables that say what instructions do.
 //
 //   inline constexpr auto kTable = Table{
-//       row(Named{"mul.lo", "u32"}, [](auto s) { s.put(s.u(1) * s.u(2)); }),
+//       row(Named{"fma.rn", "f32", "ftz"}, 4, [](auto s) { s.put(fmaf(s.f(1), s.f(2), s.f(3))); }),
 //   };
 //
-// A row is a condition and an action. The first row whose condition holds for an instruction runs it, and only
-// that row's action is compiled for it. `s` is the instruction's Step: operand 0 is the destination, the
-// sources follow.
+// A row is a condition, the number of operands and an action. The first row that takes an instruction runs it,
+// and only that row's action is compiled for it. `s` is the instruction's Step: operand 0 is the destination,
+// the sources follow. A row takes only the modifiers that it names and as many operands as it has: what no row
+// takes does not compile.
 #pragma once
 
 #include <string_view>
@@ -24,6 +25,14 @@ template <Text kText, int kAt>
 struct Unknown {
   static constexpr bool kKnown = false;
 };
+
+// .ftz: a subnormal number becomes 0 with its sign. There is no branch, because MemorySanitizer reports
+// branches on undefined values.
+inline float flushed(float x) {
+  const auto bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t keep = 0x80000000u | -static_cast<uint32_t>((bits & 0x7F800000u) != 0);
+  return __builtin_bit_cast(float, bits& keep);
+}
 
 template <class F>
 inline Float16Pair<F> pair_of(uint32_t bits) {
@@ -44,8 +53,18 @@ struct Step {
   T in(int i) const {
     return c.read<T>(kOperands[i].parts[0]);
   }
-  float f(int i) const { return in<float>(i); }
+  float f(int i) const {
+    const float x = in<float>(i);
+    return has(kOp, "ftz") ? flushed(x) : x;
+  }
   uint32_t u(int i) const { return in<uint32_t>(i); }
+  // True if operand i is a register declared as .pred.
+  static constexpr bool is_predicate(int i) {
+    const Value& value = kOperands[i].parts[0];
+    return value.kind == Value::kRegister && Parsed<kText>::kProgram.predicate[value.number];
+  }
+  // The comparison of setp: the part of the opcode after "setp".
+  static constexpr std::string_view comparison() { return kOp.substr(5, kOp.find('.', 5) - 5); }
   // The words of operand i, which is in braces.
   void words(int i, uint32_t* to) const {
     for (int part = 0; part < kOperands[i].count; ++part) to[part] = c.read<uint32_t>(kOperands[i].parts[part]);
@@ -53,7 +72,11 @@ struct Step {
   // Writes the destination, or one part of it.
   template <class T>
   void put(T value) const {
-    c.write(kOperands[0].parts[0], value);
+    if constexpr (std::is_same_v<T, float> && has(kOp, "ftz")) {
+      c.write(kOperands[0].parts[0], flushed(value));
+    } else {
+      c.write(kOperands[0].parts[0], value);
+    }
   }
   template <class T>
   void put_part(int part, T value) const {
@@ -86,12 +109,37 @@ struct Step {
 };
 
 // Conditions of rows. Any constexpr predicate of an Instruction is one as well.
-// The opcode begins with these parts. `type`: its last part, if one is named; "int": any integer type.
+
+// True if `part` is one of the words of `list`, which blanks separate.
+constexpr bool is_one_of(std::string_view part, std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(' '));
+    if (part == word) return true;
+    list.remove_prefix(word.size() < list.size() ? word.size() + 1 : word.size());
+  }
+  return false;
+}
+
+// The opcode is `parts`, then any of `modifiers`, then one of `types`; "int" among them is any integer type.
+// Without types it ends with a modifier.
 struct Named {
-  std::string_view parts, type = "";
+  std::string_view parts, types = "", modifiers = "";
   constexpr bool operator()(const Instruction& now) const {
-    const std::string_view last = last_part(now.op);
-    return begins(now.op, parts) && (type.empty() || (type == "int" ? is_integer(last) : last == type));
+    if (!begins(now.op, parts)) return false;
+    std::string_view rest = now.op.substr(parts.size());
+    if (!types.empty()) {
+      const std::string_view last = last_part(now.op);
+      if (rest.empty() || !(is_one_of(last, types) || (is_one_of("int", types) && is_integer(last))))
+        return false;
+      rest.remove_suffix(last.size() + 1);
+    }
+    while (!rest.empty()) {
+      rest.remove_prefix(1);
+      const std::string_view part = rest.substr(0, rest.find('.'));
+      if (!is_one_of(part, modifiers)) return false;
+      rest.remove_prefix(part.size());
+    }
+    return true;
   }
 };
 // The whole opcode is one of these.
@@ -100,14 +148,30 @@ struct Exactly {
   constexpr bool operator()(const Instruction& now) const { return now.op == op || now.op == or_op; }
 };
 
+// True if the instruction has `count` operands, and each is one value.
+constexpr bool has_operands(const Instruction& now, int count) {
+  for (int i = 0; i < now.count; ++i) {
+    if (now.operands[i].count != 1 || now.operands[i].address || now.operands[i].parts[0].negated) return false;
+  }
+  return now.count == count;
+}
+
 template <class Condition, class Action>
 struct Row {
-  Condition takes;
+  Condition condition;
+  int operands;  // -1: the condition says which operands the instruction may have
   Action run;
+  constexpr bool takes(const Instruction& now) const {
+    return condition(now) && (operands < 0 || has_operands(now, operands));
+  }
 };
 template <class Condition, class Action>
-constexpr Row<Condition, Action> row(Condition takes, Action run) {
-  return {takes, run};
+constexpr Row<Condition, Action> row(Condition condition, int operands, Action run) {
+  return {condition, operands, run};
+}
+template <class Condition, class Action>
+constexpr Row<Condition, Action> row(Condition condition, Action run) {
+  return {condition, -1, run};
 }
 
 template <size_t kAt, class Entry>

@@ -22,12 +22,13 @@ struct Text {
 
 inline constexpr int kMostParts = 8, kMostOperands = 6, kMostInstructions = 24;
 
-// %n, a register that the text declares, a number or a special register.
+// %n, a register that the text declares, an integer, a floating-point number or a special register.
 struct Value {
-  enum Kind { kNone, kArgument, kRegister, kNumber, kSpecial } kind = kNone;
+  enum Kind { kNone, kArgument, kRegister, kNumber, kReal, kSpecial } kind = kNone;
   long long number = 0;
   std::string_view name;
   bool negated = false;  // !p
+  double real = 0;
 };
 
 // A value, several in braces, or an address in brackets.
@@ -49,9 +50,82 @@ struct Program {
   Instruction instructions[kMostInstructions];
   int count = 0;
   std::string_view registers[16];
+  bool predicate[16] = {};  // registers declared as .pred
   int register_count = 0;
   bool legible = true;
 };
+
+// The integer that `w` begins with, in a base of 2 to 16. `end` is where its digits end.
+constexpr long long digits_of(std::string_view w, int base, size_t& end) {
+  unsigned long long result = 0;
+  for (end = 0; end < w.size(); ++end) {
+    const char c = w[end];
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : 16;
+    if (digit >= base) break;
+    result = result * static_cast<unsigned>(base) + static_cast<unsigned>(digit);
+  }
+  return static_cast<long long>(result);
+}
+
+// 1.5 or 25e-1. The kind of the result is kNone if `w` is no such number, or has more digits than fit a long
+// double.
+constexpr Value decimal(std::string_view w) {
+  Value result;
+  size_t end = 0;
+  const auto whole = digits_of(w, 10, end);
+  size_t digits = end;
+  int exponent = 0;
+  auto value = static_cast<long double>(whole);
+  w.remove_prefix(end);
+  if (!w.empty() && w[0] == '.') {
+    w.remove_prefix(1);
+    const auto fraction = digits_of(w, 10, end);
+    for (size_t i = 0; i < end; ++i) value *= 10;
+    value += static_cast<long double>(fraction);
+    digits += end;
+    exponent = -static_cast<int>(end);
+    w.remove_prefix(end);
+  }
+  if (!w.empty() && (w[0] | 0x20) == 'e') {
+    const bool minus = w.size() > 1 && w[1] == '-';
+    w.remove_prefix(w.size() > 1 && (minus || w[1] == '+') ? 2 : 1);
+    const auto power = static_cast<int>(digits_of(w, 10, end));
+    if (end == 0) return result;
+    exponent += minus ? -power : power;
+    w.remove_prefix(end);
+  }
+  if (!w.empty() || digits > 18 || exponent < -27 || exponent > 27) return result;
+  long double scale = 1;  // powers of ten up to 10^27 are exact
+  for (int i = 0; i < (exponent < 0 ? -exponent : exponent); ++i) scale *= 10;
+  result.real = static_cast<double>(exponent < 0 ? value / scale : value * scale);
+  result.kind = Value::kReal;
+  return result;
+}
+
+// A number of PTX's syntax: 12, 017, 0x1F, 0b101, each with U; decimal(); 0f and 0d with the bits of a float or
+// of a double. The kind of the result is kNone if `w` is none of these.
+constexpr Value constant(std::string_view w) {
+  Value result;
+  size_t end = 0;
+  const char second = w.size() > 2 && w[0] == '0' ? static_cast<char>(w[1] | 0x20) : '\0';
+  if ((second == 'f' && w.size() == 10) || (second == 'd' && w.size() == 18)) {
+    const auto bits = digits_of(w.substr(2), 16, end);
+    result.real = second == 'd' ? __builtin_bit_cast(double, bits)
+                                : static_cast<double>(__builtin_bit_cast(float, static_cast<uint32_t>(bits)));
+    if (end == w.size() - 2) result.kind = Value::kReal;
+    return result;
+  }
+  if (second != 'x' && w.find_first_of(".eE") != std::string_view::npos) return decimal(w);
+  if (w.back() == 'U') w.remove_suffix(1);
+  const int base = second == 'x' ? 16 : second == 'b' ? 2 : w.size() > 1 && w[0] == '0' ? 8 : 10;
+  if (base == 16 || base == 2) w.remove_prefix(2);
+  result.number = digits_of(w, base, end);
+  if (end == w.size() && end > 0) result.kind = Value::kNumber;
+  return result;
+}
 
 struct Reader {
   std::string_view text;
@@ -96,42 +170,49 @@ struct Reader {
     }
     return -1;
   }
-  static constexpr long long number_of(std::string_view w) {
-    const bool hex = w.size() > 2 && w[0] == '0' && (w[1] == 'x' || w[1] == 'X');
-    // 0f3F800000: the bits of a float
-    const bool bits = w.size() == 10 && w[0] == '0' && (w[1] == 'f' || w[1] == 'F');
-    long long result = 0;
-    for (const char c : w.substr(hex || bits ? 2 : 0)) {
-      if (c == 'U' || c == 'u') continue;
-      const int digit = c <= '9' ? c - '0' : c <= 'F' ? c - 'A' + 10 : c - 'a' + 10;
-      result = result * (hex || bits ? 16 : 10) + digit;
-    }
-    return result;
-  }
   constexpr Value value() {
     Value result;
     skip();
-    if (take('!')) result.negated = true;
-    const bool minus = take('-');
+    const bool negated = take('!'), minus = take('-');
     if (take('%')) {
       take('%');
       const std::string_view w = word();
-      if (!w.empty() && w[0] >= '0' && w[0] <= '9') return {Value::kArgument, number_of(w), w, result.negated};
-      return {Value::kSpecial, 0, w, false};
+      if (!w.empty() && w[0] >= '0' && w[0] <= '9') {
+        size_t end = 0;
+        result.number = digits_of(w, 10, end);
+        result.kind = Value::kArgument;
+        if (end != w.size()) program.legible = false;
+      } else {
+        const int index = find_register(w);  // %%name, declared as .reg .b32 %%name
+        result.kind = index < 0 ? Value::kSpecial : Value::kRegister;
+        result.number = index;
+        if (negated && index < 0) program.legible = false;
+      }
+      result.name = w;
+      result.negated = negated;
+      if (minus) program.legible = false;
+      return result;
     }
-    const std::string_view w = word();
+    std::string_view w = word();
     if (w.empty()) {
       program.legible = false;
     } else if (w[0] >= '0' && w[0] <= '9') {
-      result.kind = Value::kNumber;
-      result.number = minus ? -number_of(w) : number_of(w);
+      if ((w.back() | 0x20) == 'e' && w.find_first_of("xX") == std::string_view::npos &&
+          (take('-') || take('+'))) {
+        const std::string_view power = word();  // 1.5e-3 is two words
+        w = {w.data(), w.size() + 1 + power.size()};
+      }
+      result = constant(w);
+      if (result.kind == Value::kNone || negated) program.legible = false;
+      if (minus) result.number = -result.number, result.real = -result.real;
     } else if (w == "_") {
       result.kind = Value::kNone;
     } else {
       const int index = find_register(w);
       result.kind = Value::kRegister;
       result.number = index;
-      if (index < 0) program.legible = false;
+      result.negated = negated;
+      if (index < 0 || minus) program.legible = false;
     }
     return result;
   }
@@ -145,7 +226,11 @@ struct Reader {
     } else if (take('[')) {
       result.address = true;
       result.parts[result.count++] = value();
-      if (take('+')) result.offset = value().number;
+      if (take('+')) {
+        const Value offset = value();
+        result.offset = offset.number;
+        if (offset.kind != Value::kNumber) program.legible = false;
+      }
       if (!take(']')) program.legible = false;
     } else {
       result.parts[result.count++] = value();
@@ -153,11 +238,17 @@ struct Reader {
     }
     return result;
   }
-  constexpr void declare() {  // after .reg .type
+  constexpr void declare() {  // after .reg
+    const bool predicate = word() == ".pred";
     do {
       std::string_view name = word();
-      if (take('%')) name = word();
-      if (program.register_count < 16) program.registers[program.register_count++] = name;
+      while (take('%')) name = word();
+      if (program.register_count == 16) {
+        program.legible = false;
+        return;
+      }
+      program.predicate[program.register_count] = predicate;
+      program.registers[program.register_count++] = name;
     } while (take(','));
   }
   constexpr Program read() {
@@ -169,7 +260,6 @@ struct Reader {
       if (take('@')) now.guard = value();
       now.op = word();
       if (now.op == ".reg") {
-        word();
         declare();
         continue;
       }
@@ -221,7 +311,7 @@ constexpr size_t bytes_of(std::string_view type) {
 }
 constexpr bool is_integer(std::string_view type) {
   return !type.empty() && (type[0] == 'b' || type[0] == 'u' || type[0] == 's') && bytes_of(type) &&
-         type != "bf16";
+         type.find('x') == std::string_view::npos;
 }
 
 using Wide = unsigned __int128;

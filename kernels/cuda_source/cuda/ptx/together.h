@@ -60,24 +60,35 @@ struct StoreMatrix {
   }
 };
 
+// An address, and as many registers in braces as the opcode says.
+constexpr bool moves_matrices(const Instruction& now, std::string_view op, int address, int data) {
+  const int parts = has(now.op, "x4") ? 4 : has(now.op, "x2") ? 2 : 1;
+  return Named{op, "b16", "m8n8 x1 x2 x4 trans shared shared::cta"}(now) && has(now.op, "m8n8") &&
+         now.count == 2 && now.operands[address].address && now.operands[data].count == parts;
+}
 constexpr bool loads_matrix(const Instruction& now) {
-  return begins(now.op, "ldmatrix.sync.aligned") && has(now.op, "m8n8") && last_part(now.op) == "b16";
+  return moves_matrices(now, "ldmatrix.sync.aligned", 1, 0);
 }
 constexpr bool stores_matrix(const Instruction& now) {
-  return begins(now.op, "stmatrix.sync.aligned") && has(now.op, "m8n8") && last_part(now.op) == "b16";
+  return moves_matrices(now, "stmatrix.sync.aligned", 0, 1);
 }
+
 constexpr bool multiplies_matrices(const Instruction& now) {
-  return begins(now.op, "mma.sync.aligned") && (has(now.op, "m16n8k16") || has(now.op, "m16n8k8")) &&
-         has(now.op, "row") && has(now.op, "col") && !has(now.op, "tf32") && !has(now.op, "s32");
+  constexpr std::string_view kOp = "mma.sync.aligned";
+  if (!begins(now.op, kOp) || now.count != 4) return false;
+  const std::string_view rest = now.op.substr(kOp.size()), shape = rest.substr(0, rest.find('.', 1));
+  const bool deep = shape == ".m16n8k16", halves = last_part(now.op) == "f16";
+  const int a = deep ? 4 : 2, b = deep ? 2 : 1, sums = halves ? 2 : 4;
+  return is_one_of(shape, ".m16n8k16 .m16n8k8") &&
+         is_one_of(rest.substr(shape.size()),
+                   ".row.col.f32.f16.f16.f32 .row.col.f32.bf16.bf16.f32 .row.col.f16.f16.f16.f16") &&
+         now.operands[0].count == sums && now.operands[1].count == a && now.operands[2].count == b &&
+         now.operands[3].count == sums;
 }
 
 template <class S>
 inline void load_matrix(S s) {
   constexpr int kCount = s.kOperands[0].count;
-  static_assert(kCount == (has(s.kOp, "x4")   ? 4
-                           : has(s.kOp, "x2") ? 2
-                                              : 1),
-                "ldmatrix: as many registers as matrices");
   LoadMatrix<kCount, has(s.kOp, "trans")> load{};
   if (static_cast<int>(current->linear % 32) < 8 * kCount)
     load.row = address(s.kOperands[1], s.c, has(s.kOp, "shared"));
@@ -120,23 +131,35 @@ inline void multiply_matrices(S s) {
   }
 }
 
-// The clamp of shfl holds 32 - width in bits 8 to 12.
+// shfl.sync.mode.b32 d{|p}, value, amount, clamp, mask. Bits 8 to 12 of the clamp are the bits of a lane's
+// number that name its segment.
+constexpr bool shuffles(const Instruction& now) {
+  bool plain = now.count == 5 && now.operands[0].count <= 2;
+  for (int i = 1; i < now.count; ++i) plain = plain && now.operands[i].count == 1 && !now.operands[i].address;
+  return plain &&
+         (is_one_of(now.op, "shfl.sync.up.b32 shfl.sync.down.b32 shfl.sync.bfly.b32 shfl.sync.idx.b32"));
+}
 template <class S>
 inline void shuffle_lanes(S s) {
-  const uint32_t value = s.u(1), mask = s.u(4);
-  const int amount = static_cast<int>(s.u(2)), width = 32 - static_cast<int>(s.u(3) >> 8 & 31);
-  if constexpr (has(s.kOp, "bfly")) s.put(shuffle<Shift::kXor>(mask, value, amount, width, s.c.here));
-  if constexpr (has(s.kOp, "idx")) s.put(shuffle<Shift::kFrom>(mask, value, amount, width, s.c.here));
-  if constexpr (has(s.kOp, "up")) s.put(shuffle<Shift::kUp>(mask, value, amount, width, s.c.here));
-  if constexpr (has(s.kOp, "down")) s.put(shuffle<Shift::kDown>(mask, value, amount, width, s.c.here));
+  const uint32_t value = s.u(1), clamp = s.u(3), mask = s.u(4);
+  const int lane = static_cast<int>(current->linear % 32), amount = static_cast<int>(s.u(2) & 31);
+  const int segment = static_cast<int>(clamp >> 8 & 31), first = lane & segment;
+  const int limit = first | (static_cast<int>(clamp & 31) & ~segment);
+  const int from = has(s.kOp, "up")     ? lane - amount
+                   : has(s.kOp, "down") ? lane + amount
+                   : has(s.kOp, "bfly") ? lane ^ amount
+                                        : first | (amount & ~segment);
+  const bool within = has(s.kOp, "up") ? from >= limit : from <= limit;
+  s.put(shuffle<Shift::kFrom>(mask, value, within ? from : lane, 32, s.c.here));
+  if constexpr (s.kOperands[0].count == 2) s.put_part(1, within);
 }
 
 inline constexpr auto kWarp = Table{
     row(loads_matrix, [](auto s) { load_matrix(s); }),
     row(stores_matrix, [](auto s) { store_matrix(s); }),
     row(multiplies_matrices, [](auto s) { multiply_matrices(s); }),
-    row(Named{"shfl.sync", "b32"}, [](auto s) { shuffle_lanes(s); }),
-    row(Named{"bar.warp.sync"},
+    row(shuffles, [](auto s) { shuffle_lanes(s); }),
+    row(Exactly{"bar.warp.sync"}, 1,
         [](auto s) {
           PlainSync sync;
           meet(sync, s.u(0), s.c.here);
@@ -144,14 +167,20 @@ inline constexpr auto kWarp = Table{
 };
 
 constexpr bool waits_at_barrier(const Instruction& now) {
-  return begins(now.op, "bar.sync") || begins(now.op, "barrier.sync") || begins(now.op, "barrier.cta.sync");
+  return is_one_of(now.op,
+                   "bar.sync bar.cta.sync barrier.sync barrier.sync.aligned barrier.cta.sync "
+                   "barrier.cta.sync.aligned") &&
+         (has_operands(now, 1) || has_operands(now, 2));
 }
 constexpr bool arrives_at_barrier(const Instruction& now) {
-  return begins(now.op, "bar.arrive") || begins(now.op, "barrier.arrive");
+  return is_one_of(now.op,
+                   "bar.arrive bar.cta.arrive barrier.arrive barrier.arrive.aligned barrier.cta.arrive "
+                   "barrier.cta.arrive.aligned") &&
+         has_operands(now, 2);
 }
 // Instructions that order memory, or that only advise the hardware.
 constexpr bool orders(const Instruction& now) {
-  for (const std::string_view name : {"membar", "fence", "prefetch", "griddepcontrol", "nop", "discard"}) {
+  for (const std::string_view name : {"membar", "fence", "prefetch", "prefetchu", "griddepcontrol"}) {
     if (begins(now.op, name)) return true;
   }
   return false;
@@ -162,7 +191,7 @@ inline constexpr auto kBlock = Table{
         [](auto s) { barrier(s.u(0), s.kNow.count > 1 ? s.u(1) : kWholeBlock, true, s.c.here); }),
     row(arrives_at_barrier, [](auto s) { barrier(s.u(0), s.u(1), false, s.c.here); }),
     row(orders, [](auto) { __threadfence(); }),
-    row(Named{"trap"}, [](auto s) { __trap(s.c.here); }),
+    row(Exactly{"trap"}, 0, [](auto s) { __trap(s.c.here); }),
 };
 
 }  // namespace simt::ptx

@@ -42,14 +42,19 @@ inline Out<T> inout(T& value) {
   return {&value};
 }
 
-// Registers that the text declares.
+// Registers that the text declares. One that was not written holds the same bits in every run, a NaN;
+// MemorySanitizer sees that it is undefined.
+template <int kCount>
 struct Registers {
-  Wide values[16];
+  Wide values[kCount + 1];
+  Registers() {
+    if (!SIMT_MSAN) memset(values, 0xFF, kCount * sizeof(Wide));
+  }
 };
 
 struct Context {
   Cell* cells;
-  Registers& registers;
+  Wide* registers;
   Place here;
 
   template <class T>
@@ -59,10 +64,14 @@ struct Context {
       const Cell& cell = cells[v.number];
       memcpy(&result, cell.data, cell.size < sizeof result ? cell.size : sizeof result);
     } else if (v.kind == Value::kRegister) {
-      memcpy(&result, &registers.values[v.number], sizeof result);
+      memcpy(&result, &registers[v.number], sizeof result);
     } else if (v.kind == Value::kNumber) {
       const long long number = v.number;
       memcpy(&result, &number, sizeof result);
+    } else if (v.kind == Value::kReal) {
+      const auto narrow = static_cast<float>(v.real);
+      if constexpr (sizeof result == 4) memcpy(&result, &narrow, sizeof narrow);
+      if constexpr (sizeof result == 8) memcpy(&result, &v.real, sizeof v.real);
     } else if (v.kind == Value::kSpecial) {
       const uint64_t number = special(v.name);
       memcpy(&result, &number, sizeof result);
@@ -76,8 +85,8 @@ struct Context {
       if (cell.size > sizeof value) memset(cell.data, 0, cell.size);
       memcpy(cell.data, &value, cell.size < sizeof value ? cell.size : sizeof value);
     } else if (v.kind == Value::kRegister) {
-      registers.values[v.number] = 0;
-      memcpy(&registers.values[v.number], &value, sizeof value);
+      registers[v.number] = 0;
+      memcpy(&registers[v.number], &value, sizeof value);
     }
   }
   bool holds(const Value& guard) const {
