@@ -7,6 +7,8 @@
 //       float* const tile = ...;                   the launch's dynamic shared memory
 //   asm volatile("cvta.to.shared.u64 %0, %1;" : "=l"(a) : "l"(p));
 //       ::simt::ptx::run<"...">(::simt::ptx::out(a), ::simt::ptx::in(p));
+//   __launch_bounds__(128) kernel(...) {
+//       ... { ::simt::check_launch_bounds(128, ...);
 //   __shared__ alignas(16) int x;              __shared__ __align__(16) int x;
 //   cudaLaunchKernel((const void*)kernel, ...)     cudaLaunchKernel(kernel, ...)
 //   __noinline__                                   __attribute__((noinline))
