@@ -132,6 +132,7 @@ OwnForward::OwnForward(const attn_problem& problem, const attn_tensors& host, co
   Calibration calibration = given;
   attn_plan own = plan;
   own.lse_sink = 0;
+  own.p_order = p_order_of(plan);
   own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
   own.max_rule = ATTN_MAX_UNKNOWN;
   own.lse_base = own.lse_dead = 0;
