@@ -275,6 +275,14 @@ int32_t p_order_of(const attn_plan& plan) {
   return plan.p_order == ATTN_P_ANY && divides_last ? int32_t{ATTN_P_UNNORMALISED} : plan.p_order;
 }
 
+attn_plan in_any_order(attn_plan plan) {
+  plan.p_order = p_order_of(plan);
+  plan.key_order = ATTN_KEYS_ANY;
+  plan.max_rule = ATTN_MAX_UNKNOWN;
+  plan.sum_lanes = 0;
+  return plan;
+}
+
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declared,
                             const Calibration& calibration) {
   const attn_plan plan = in_fp32(problem, capped_plan(problem, declared, calibration));

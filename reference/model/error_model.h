@@ -145,6 +145,9 @@ ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, 
 // plan.p_order, or what other fields of the plan imply if it is open (attn_p_order).
 int32_t p_order_of(const attn_plan& plan);
 
+// The plan without its order of keys and its maximum, for sums that may have others. P is not predicted from it.
+attn_plan in_any_order(attn_plan plan);
+
 // The model of one split's fp32 partial: no merge, O as stored.
 ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& plan,
                                const Calibration& calibration);
