@@ -676,6 +676,19 @@ typedef enum attn_conversion {
   ATTN_CONVERT_FAITHFUL = 1 /* to either neighbour: truncated, rounded up, or stochastic */
 } attn_conversion;
 
+/* Whether P is divided by the sum of its row, or of its split's part of the row, before it is rounded to
+ * p_format. A weight of 2^-20 in a row of 1024 equal weights is a normal number of fp16 as exp(x - max), and a
+ * subnormal one after the division. */
+typedef enum attn_p_order {
+  /* Either. A running maximum, a sum of rounded P (ATTN_MAX_RUNNING, ATTN_SUM_OF_ROUNDED_P) and a merge_format
+   * of ATTN_FORMAT_OF_INPUT divide by the sum at the end; then the same as ATTN_P_UNNORMALISED. */
+  ATTN_P_ANY = 0,
+  ATTN_P_UNNORMALISED = 1, /* exp(x - max) is rounded, and O is divided by the sum */
+  /* exp(x - max) / sum, or exp(x - max) * rcp(sum), is rounded, with the same exp(x - max) that the sum adds. A
+   * backward pass that rounds P = exp(x - LSE) may say this too. */
+  ATTN_P_NORMALISED = 2
+} attn_p_order;
+
 /* The plan's fields for the enums from here to attn_lse_rule were appended later. A plan that sets all of
  * these, and all fields above, determines every bit of O and LSE in a device's known arithmetic:
  * reference/emulator/ computes them, and the property bit_exact compares. Each step is rounded to fp32, and
@@ -845,7 +858,7 @@ typedef struct attn_plan {
   int64_t dkv_adds;    /* the same for dK and dV. 0: not known, assumed to be one for each query of each head of the
                           group */
   int32_t kv_rule;     /* appended: attn_kv_rule, read only with ATTN_FEATURE_KV8 */
-  int32_t reserved2;
+  int32_t p_order;     /* appended: attn_p_order */
 } attn_plan;
 
 /* Results of the splits: each has an O normalised by its own sum, and its LSE.

@@ -4,11 +4,7 @@ namespace attnfuzz {
 
 ErrorModel selected_error_model(const attn_problem& problem, const attn_plan& plan,
                                 const Calibration& calibration) {
-  attn_plan any_order = plan;
-  any_order.key_order = ATTN_KEYS_ANY;
-  any_order.max_rule = ATTN_MAX_UNKNOWN;
-  any_order.sum_lanes = 0;
-  ErrorModel model = make_error_model(problem, any_order, calibration);
+  ErrorModel model = make_error_model(problem, in_any_order(plan), calibration);
   model.mma_block = 1;  // of P.V; the bound of scores is in the model already
   return model;
 }

@@ -17,7 +17,7 @@ namespace attnfuzz {
 //
 //   accumulator  ffma, tensor              rcp    approx, exact
 //   p            fp32, input, fp16, bf16, tf32, e4m3, e5m2
-//   tanh         approx, tanhf
+//   tanh         approx, tanhf             p_order  unnormalised, normalised
 //   exp          ex2.approx, exp2f, expf, fast_expf, or its relative error: 2e-4
 //   log          lg2.approx, logf, fast_logf
 //   scale        fused, separate, separate_fma, folded_q

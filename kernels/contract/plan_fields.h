@@ -54,6 +54,7 @@ inline constexpr const char* kLseRules[] = {nullptr, "log2", "fma"};
 inline constexpr const char* kLseBases[] = {"e", nullptr, "2"};
 inline constexpr const char* kLseDead[] = {"-inf", "+inf", "0", "any"};
 inline constexpr const char* kSaved[] = {"given", "recomputed"};
+inline constexpr const char* kPOrders[] = {nullptr, "unnormalised", "normalised"};
 inline constexpr const char* kKvRules[] = {nullptr, "folded", "dequantised"};
 
 // clang-format off
@@ -112,7 +113,7 @@ inline constexpr PlanField kRows[] = {
     {ATTN_FIELD(P, dq_adds), "most additions of partial sums of dQ", {}, 0, kMostTimes, kUnknown, "dq_adds"},
     {ATTN_FIELD(P, dkv_adds), "most additions of partial sums of dK and dV", {}, 0, kMostTimes, kUnknown, "dkv_adds"},
     {ATTN_FIELD(P, kv_rule), "how scales of 8-bit K and V are applied", kKvRules, 0, 0, kUnknown, "kv"},
-    {ATTN_FIELD(P, reserved2), "not used"},
+    {ATTN_FIELD(P, p_order), "where P is rounded", kPOrders, 0, 0, kUnknown, "p_order"},
 };
 // clang-format on
 }  // namespace plan_table

@@ -324,6 +324,7 @@ struct Backward {
     if (way.tensor_cores) {
       plan->accumulator = ATTN_ACC_TENSOR;
       plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
+      plan->p_order = ATTN_P_NORMALISED;
     }
     plan->dq_adds = plan->dkv_adds = 1;
     plan->flush_to_zero = 1;

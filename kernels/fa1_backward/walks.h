@@ -106,6 +106,7 @@ inline void describe_walks(const Call& call, const char* name, int keys, int que
   plan->exp_class = ATTN_EXP_EX2_APPROX;
   plan->scale_mode = ATTN_SCALE_FUSED;
   plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
+  plan->p_order = ATTN_P_NORMALISED;
   plan->head_format = ATTN_FORMAT_F32;
   plan->dq_adds = plan->dkv_adds = 1;
   plan->flush_to_zero = 1;

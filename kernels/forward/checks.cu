@@ -142,6 +142,7 @@ void describe_arithmetic(const ForwardParams& params, attn_plan* plan) {
   plan->tanh_class = ATTN_TANH_TANHF;
   plan->scale_mode = params.mode == ScoreMode::kFused ? ATTN_SCALE_FUSED : ATTN_SCALE_SEPARATE;
   plan->p_format = ATTN_FORMAT_OF_INPUT;
+  plan->p_order = ATTN_P_UNNORMALISED;
   plan->partial_format = ATTN_FORMAT_F32;
   plan->flush_to_zero = 1;
   plan->isolates_masked_nan = 0;

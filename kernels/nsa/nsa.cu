@@ -106,6 +106,7 @@ struct Selected {
       plan->accumulator = ATTN_ACC_TENSOR;
       plan->p_format = ATTN_FORMAT_OF_INPUT;
     }
+    plan->p_order = ATTN_P_UNNORMALISED;
     plan->exp_class = ATTN_EXP_EX2_APPROX;
     plan->log_class = ATTN_LOG_LG2_APPROX;
     plan->rcp_class = ATTN_RCP_APPROX;

@@ -97,6 +97,7 @@ inline void describe_mma(const attn_problem& p, attn_plan* plan) {
   const MmaCounts counts(p);
   plan->accumulator = ATTN_ACC_TENSOR;
   plan->p_format = plan->ds_format = ATTN_FORMAT_OF_INPUT;
+  plan->p_order = ATTN_P_NORMALISED;
   plan->dq_adds = kWarps;
   plan->dkv_adds = counts.parts;
   // With a causal mask a tile may have hidden pairs. They are 0 in a product, and 0 times NaN is NaN.

@@ -375,6 +375,8 @@ const char* to_string(attn_probe_tag tag) {
 
 CheckedProbe check_probe(const Case& c, const attn_plan& plan, const ProbedWarp& warp) {
   if (std::string why = cannot_score(c.problem); !why.empty()) return {.notes = {std::move(why)}};
+  if (plan.p_order == ATTN_P_NORMALISED)
+    return {.notes = {"the plan divides P by its sum before P is rounded (p_order): a trace does not follow that"}};
   return Checker(c, plan, warp).check();
 }
 

@@ -69,6 +69,12 @@ std::optional<std::string> bad_plan(const attn_plan& p) {
   if (p.max_rule == ATTN_MAX_RUNNING && p.key_order != ATTN_KEYS_ASCENDING &&
       p.key_order != ATTN_KEYS_DESCENDING)
     return "max_rule is ATTN_MAX_RUNNING, which needs a key_order that is ascending or descending";
+  const char* const last = p.max_rule == ATTN_MAX_RUNNING           ? "max_rule ATTN_MAX_RUNNING"
+                           : p.sum_rule == ATTN_SUM_OF_ROUNDED_P    ? "sum_rule ATTN_SUM_OF_ROUNDED_P"
+                           : p.merge_format == ATTN_FORMAT_OF_INPUT ? "merge_format ATTN_FORMAT_OF_INPUT"
+                                                                    : nullptr;
+  if (p.p_order == ATTN_P_NORMALISED && last != nullptr)
+    return std::string("p_order is ATTN_P_NORMALISED, but with ") + last + " the sum divides O at the end";
   if (!std::has_single_bit(p.workspace_align)) {
     return "workspace_align is " + std::to_string(p.workspace_align) + ", must be a power of two";
   }

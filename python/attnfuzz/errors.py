@@ -15,6 +15,8 @@ class Errors:
     p            format of the probabilities in P.V: "fp32", "input" (that of Q, K and V), "fp16", "bf16", "tf32", "e4m3",
                  "e5m2"
     p_scale      P is multiplied by this before it is rounded: 256 with "e4m3"; 0: by 1
+    p_order      "unnormalised": exp(x - max) is rounded, and O is divided by the sum, as in flash attention; "normalised":
+                 exp(x - max) is divided by the sum, and then rounded, as by a textbook softmax; None: either
     v, v_scale   the same for V in P.V; None: V is not converted
     products     "tf32": Q, K, P and V are rounded to TF32 in the matrix products; None: they are not
     partials     format of partial results of splits of the keys: "fp32" or "input"
@@ -67,9 +69,11 @@ class Errors:
     dkv_adds: int = 0
     saved: str = "given"
     conversion: str = "nearest"
+    p_order: str = None
 
     _classes = {name: PLAN_CHOICES[name][1] for name in ("accumulator", "p", "v", "partials", "merge", "merging", "exp", "log",
-                                                         "rcp", "tanh", "scale", "ds", "heads", "saved", "conversion")}
+                                                         "rcp", "tanh", "scale", "ds", "heads", "saved", "conversion",
+                                                         "p_order")}
 
     def __post_init__(self):
         for name in ("p", "v", "partials", "merging", "ds", "heads"):
@@ -85,6 +89,9 @@ class Errors:
         if self.products and (self.p or self.v):
             raise ValueError(f"Errors(products={self.products!r}, p={self.p!r}, v={self.v!r}): the products say what P "
                              "and V are rounded to")
+        if self.p_order == "normalised" and self.merging == "input":
+            raise ValueError("Errors(p_order='normalised', merging='input'): partial results that are merged by their "
+                             "maxima are not divided by their sums")
         for name in ("p_scale", "v_scale"):
             if not (getattr(self, name) == 0 or 2.0**-60 <= getattr(self, name) <= 2.0**60):
                 raise ValueError(f"Errors({name}={getattr(self, name)!r}): 0 (as it is) or 2^-60..2^60")

@@ -385,10 +385,9 @@ __attribute__((noinline)) __device__ void charge_keys(const Team& team, Row& row
     }
   }
   if (row.way == Way::kPlain) {
-    const double relative = row.plain_shares.rounding + row.plain_shares.partial, tiny = row.plain_shares.tiny;
     for (int k = row.lo + G::rank(); k < row.hi; k += G::size()) {
       const Pair key = row.part[k];
-      row.product[k] = {key.a, row.weight[k] >= 0 ? relative * (key.a + key.b) + tiny : 0};
+      row.product[k] = {key.a, row.weight[k] >= 0 ? row.plain_shares.charge(key.a + key.b) : 0};
     }
   }
   // Sets the factors of keys that only other rows of the team see to 0.

@@ -26,6 +26,7 @@ std::string left_open(const attn_problem& problem, const attn_plan& plan) {
       {"score_rule", fused || plan.score_rule != ATTN_SCORE_UNKNOWN},
       {"tanh_rule", problem.softcap == 0 || plan.tanh_rule == ATTN_TANH_IN_TWO},
       {"p_format", plan.p_format == ATTN_FORMAT_OF_INPUT && problem.dtype != ATTN_F32 && one(plan.p_scale)},
+      {"p_order", plan.p_order != ATTN_P_NORMALISED},
       {"v_format",
        (plan.v_format == ATTN_FORMAT_UNKNOWN || plan.v_format == ATTN_FORMAT_OF_INPUT) && one(plan.v_scale)},
       {"qk_format", plan.qk_format == ATTN_FORMAT_UNKNOWN},

@@ -237,7 +237,9 @@ ATTN_BOTH inline Factor pair(const Terms& terms, const ErrorNumbers& model, cons
   }
   out.p_error = high - out.p + 2 * kFlush;
   out.p_bounded = score.bounded && high < kOverflow && out.p + out.p_error < model.p_overflow;
-  out.p_error += model.p_unit * (out.p + out.p_error) + model.p_tiny + terms.flushed;
+  const double most = out.p + out.p_error;
+  const bool own = model.p_order == ATTN_P_NORMALISED && model.p_to_nearest;
+  out.p_error += model.p_unit * most + (own ? std::min(model.p_tiny, most) : model.p_tiny) + terms.flushed;
   out.a_bounded = score.bounded && apart_bounded && high < kOverflow && std::abs(z) + g < kOverflow &&
                   in.grad_size < kOverflow && in.delta_size < kOverflow &&
                   std::abs(out.a) + out.a_error < kOverflow && std::abs(out.a) + out.a_error < terms.s_overflow;

@@ -130,10 +130,8 @@ void take(const Expected& due, std::vector<double>* value, std::vector<double>* 
 OwnForward::OwnForward(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                        const Calibration& given, const Evaluate& evaluate) {
   Calibration calibration = given;
-  attn_plan own = plan;
+  attn_plan own = in_any_order(plan);
   own.lse_sink = 0;
-  own.key_order = ATTN_KEYS_ANY;  // the oracle predicts no rounding of P
-  own.max_rule = ATTN_MAX_UNKNOWN;
   own.lse_base = own.lse_dead = 0;
   if (attn_plan* cap = calibration.error_cap ? &*calibration.error_cap : nullptr)
     cap->lse_base = cap->lse_dead = cap->lse_sink = 0;

@@ -7,11 +7,19 @@ namespace attnfuzz {
 namespace {
 
 std::string name_of(Assumption::Part part) {
-  static constexpr const char* kNames[] = {"accumulator", "mma block",   "exp",
-                                           "log",         "reciprocal",  "tanh",
-                                           "scaling",     "format of P", "format of the partials",
-                                           "KV tile",     "rule of the scales of K and V"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Assumption::Part::kKvRule) + 1);
+  static constexpr const char* kNames[] = {"accumulator",
+                                           "mma block",
+                                           "exp",
+                                           "log",
+                                           "reciprocal",
+                                           "tanh",
+                                           "scaling",
+                                           "format of P",
+                                           "format of the partials",
+                                           "KV tile",
+                                           "rule of the scales of K and V",
+                                           "rounding of P"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Assumption::Part::kOrderOfP) + 1);
   return kNames[static_cast<size_t>(part)];
 }
 

@@ -22,7 +22,8 @@ struct Assumption {
     kFormatOfP,
     kFormatOfPartials,
     kKvTile,
-    kKvRule
+    kKvRule,
+    kOrderOfP
   };
   Part part = Part::kAccumulator;
   std::string assumed;  // "__expf"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "reference/model/error_model.h"
 #include "reference/numbers/formats.h"
 
 namespace attnfuzz {
@@ -78,6 +79,10 @@ int32_t stricter_format(int32_t declared, int32_t cap, int32_t open, int32_t dty
   return within ? declared : cap;
 }
 
+int rank_of_p_order(int32_t order) {
+  return order == ATTN_P_UNNORMALISED ? 0 : order == ATTN_P_NORMALISED ? 1 : 2;
+}
+
 int rank_of_merges(int32_t rule) {
   return rule == ATTN_MERGE_BY_WEIGHT ? 0 : rule == ATTN_MERGE_BY_LSE ? 1 : 2;
 }
@@ -142,6 +147,7 @@ attn_plan best_plan() {
   plan.flush_to_zero = 0;
   plan.merge_rule = ATTN_MERGE_BY_WEIGHT;
   plan.kv_rule = ATTN_KV_FOLDED;
+  plan.p_order = ATTN_P_UNNORMALISED;
   return plan;
 }
 
@@ -168,6 +174,7 @@ attn_plan capped_plan(const attn_problem& p, const attn_plan& declared, const Ca
   // A small factor increases the loss by underflow, a large factor makes more values overflow.
   plan.p_scale = top.p_scale;
   plan.v_scale = top.v_scale;
+  plan.p_order = stricter(p_order_of(declared), top.p_order, rank_of_p_order);
   // A merge by maxima uses no LSE.
   const bool by_maximum = top.merge_format == ATTN_FORMAT_OF_INPUT;
   plan.merge_rule =

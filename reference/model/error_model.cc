@@ -181,6 +181,7 @@ void scaling(const attn_problem& problem, const attn_plan& plan, ErrorModel* mod
 }
 
 void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel* model) {
+  model->p_order = p_order_of(plan);
   if (plan.p_format == ATTN_FORMAT_F32) return;
   const Format format = converted(numbers_of(plan.p_format, problem.dtype), plan);
   const bool scaled = plan.p_scale > 0;
@@ -188,13 +189,17 @@ void format_of_p(const attn_problem& problem, const attn_plan& plan, ErrorModel*
   model->p_unit = format.unit + (scaled ? kU : 0);
   model->p_tiny = format.tiny / model->p_scale;
   model->p_overflow = format.overflow / model->p_scale;
+  model->p_to_nearest = plan.conversion == ATTN_CONVERT_NEAREST;
   if (plan.p_format == ATTN_FORMAT_UNKNOWN) model->assumptions.push_back({Part::kFormatOfP, "the input's"});
+  if (model->p_order == ATTN_P_ANY)
+    model->assumptions.push_back({Part::kOrderOfP, "before or after the division by the sum"});
   // 8-bit products are added with fewer bits (13 on Hopper), 32 at once.
   if (is_8_bit(plan.p_format) && model->tensor_cores) {
     model->product_unit = std::max(model->product_unit, 0x1p-13);
     model->sum_unit = std::max(model->sum_unit, 0x1p-12);
   }
-  const bool known = model->max_rule != ATTN_MAX_UNKNOWN && plan.conversion == ATTN_CONVERT_NEAREST;
+  const bool known =
+      model->max_rule != ATTN_MAX_UNKNOWN && model->p_to_nearest && model->p_order == ATTN_P_UNNORMALISED;
   if (known && plan.sum_rule == ATTN_SUM_OF_EXP) model->p_predicted = dtype_of_p(problem, plan);
   model->rounded_sum = plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
 }
@@ -263,6 +268,20 @@ void form_of_lse(const attn_plan& plan, ErrorModel* model) {
 }
 
 }  // namespace
+
+int32_t p_order_of(const attn_plan& plan) {
+  const bool divides_last = plan.max_rule == ATTN_MAX_RUNNING || plan.sum_rule == ATTN_SUM_OF_ROUNDED_P ||
+                            plan.merge_format == ATTN_FORMAT_OF_INPUT;
+  return plan.p_order == ATTN_P_ANY && divides_last ? int32_t{ATTN_P_UNNORMALISED} : plan.p_order;
+}
+
+attn_plan in_any_order(attn_plan plan) {
+  plan.p_order = p_order_of(plan);
+  plan.key_order = ATTN_KEYS_ANY;
+  plan.max_rule = ATTN_MAX_UNKNOWN;
+  plan.sum_lanes = 0;
+  return plan;
+}
 
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& declared,
                             const Calibration& calibration) {

@@ -97,6 +97,8 @@ struct ErrorNumbers {
   double v_tiny = 0;
   double v_overflow = 0;     // limit of |v|; 0: V is not converted
   bool rounded_sum = false;  // the row sum adds rounded P
+  bool p_to_nearest = true;  // rounding P costs at most P itself
+  int32_t p_order = ATTN_P_UNNORMALISED;  // p_order_of()
   int32_t p_predicted =
       // the 16-bit dtype that P is rounded to, to nearest, if the plan says what is rounded
       ATTN_NONE;
@@ -139,6 +141,12 @@ struct ErrorModel : ErrorNumbers {
 };
 
 ErrorModel make_error_model(const attn_problem& problem, const attn_plan& plan, const Calibration& calibration);
+
+// plan.p_order, or what other fields of the plan imply if it is open (attn_p_order).
+int32_t p_order_of(const attn_plan& plan);
+
+// The plan without its order of keys and its maximum, for sums that may have others. P is not predicted from it.
+attn_plan in_any_order(attn_plan plan);
 
 // The model of one split's fp32 partial: no merge, O as stored.
 ErrorModel partial_error_model(const attn_problem& problem, const attn_plan& plan,

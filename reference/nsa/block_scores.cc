@@ -55,9 +55,7 @@ struct OwnLse {
 
 OwnLse recompute(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                  Calibration calibration) {
-  attn_plan own = plan;
-  own.key_order = ATTN_KEYS_ANY;
-  own.max_rule = ATTN_MAX_UNKNOWN;
+  attn_plan own = in_any_order(plan);
   own.lse_base = own.lse_dead = 0;
   if (attn_plan* cap = calibration.error_cap ? &*calibration.error_cap : nullptr)
     cap->lse_base = cap->lse_dead = 0;

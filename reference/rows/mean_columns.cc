@@ -162,7 +162,7 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     MeanRow& row = *rows[r];
     const PlainShares& of =
         shares.emplace_back(shares_of_plain(row.terms, row.rho_w, row.denominator, count_of(row), row.l));
-    // (r + s) w (1 + rho) + eta_P / l, for the keys that the row sees.
+    // (r + s) w (1 + rho) + h_j, for the keys that the row sees.
     const int64_t n = row.places.count;
     for (Buffer* buffer : {&charge, &of_weight, &of_error})
       if (static_cast<int64_t>(buffer->size()) < n) buffer->resize(static_cast<size_t>(n));
@@ -170,7 +170,7 @@ void plain_columns(const KeyBlock& block, const Values& values, std::span<MeanRo
     const double* error = row.places.gather(row.error.data(), &of_error);
     double least = kInfinity, most = 0;
     for (int64_t k = 0; k < n; ++k) {
-      charge[k] = (of.rounding + of.partial) * (weight[k] + error[k]) + of.tiny;
+      charge[k] = of.charge(weight[k] + error[k]);
       least = std::min(least, charge[k]);
       most = std::max(most, charge[k]);
     }

@@ -235,6 +235,10 @@ struct MeanTerms {
   double hull_tiny = 0;   // eta_P without e^(max delta), because the hull is relative to the computed weights
   double tile_costs = 0;  // sum of g_t, if P is known
   double sink_error = 0;  // w_s rho_s of the row's sink: a weight whose value is 0
+  // If weights may be normalised where they are rounded:
+  int32_t p_order = ATTN_P_UNNORMALISED;
+  double normalised_tiny = 0;   // eta_N, of which a key costs no more than its weight
+  double normalised_fixed = 0;  // eta_F
 };
 
 // Numbers of the row's scores.
@@ -266,6 +270,12 @@ ATTN_BOTH inline MeanTerms mean_terms(const ErrorNumbers& model, const ScoreTerm
   // alpha, O * alpha and the exponential itself may each flush a weight.
   terms.hull_tiny = (std::max(model.p_tiny, double{kFlush}) + kFlush) * scores.misplaced + terms.aligned_tiny;
   terms.p_tiny = terms.hull_tiny * terms.grown_by_delta;
+  terms.p_order = model.p_order;
+  if (model.p_order != ATTN_P_UNNORMALISED) {
+    const double rounding = std::max(model.p_tiny, double{kFlush});
+    (model.p_to_nearest ? terms.normalised_tiny : terms.normalised_fixed) = rounding;
+    terms.normalised_fixed += kFlush * scores.misplaced * terms.grown_by_delta + terms.aligned_tiny;
+  }
   if (model.rounded_sum) {
     terms.rounded_sum = true;
     terms.eps_weight = (1 + model.eps_exp) * (1 + model.p_unit) - 1;
@@ -433,8 +443,16 @@ struct PlainShares {
   bool long_row;
   double rounding;  // r, without g_m for a long row
   double partial;   // s
-  double tiny;      // for each key
+  double tiny;      // for each key, if its weight is rounded before it is divided by the sum
   double of_o, constant;
+  double normalised_tiny, normalised_fixed;  // for each key, if after that
+
+  // What is charged for |v_jc|. `weight`: w_j (1 + rho_j).
+  ATTN_BOTH double charge(double weight) const {
+    const double relative = rounding + partial;
+    const double lost = normalised_fixed + std::min(normalised_tiny, weight);
+    return relative * weight + std::max(tiny, (1 + relative) * lost);
+  }
 };
 ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_w, double denominator, double n,
                                              double l) {
@@ -445,10 +463,13 @@ ATTN_BOTH inline PlainShares shares_of_plain(const MeanTerms& terms, double rho_
                  1;
   // A partial in 16 bits is rounded once more: u_O |o_s| is at most u_O of its |w v| terms.
   out.partial = terms.partial_unit * (1 + out.rounding) / denominator;
-  out.tiny = (terms.p_tiny + terms.weight_tiny) / l;
+  out.tiny = terms.p_order == ATTN_P_NORMALISED ? 0 : (terms.p_tiny + terms.weight_tiny) / l;
+  out.normalised_tiny = terms.normalised_tiny;
+  out.normalised_fixed = terms.normalised_fixed;
   const double tiny = terms.rounded_sum ? terms.p_tiny : kFlush;
   out.of_o = terms.sum_gamma * (1 + rho_w) + tiny * n / l + terms.sink_error;
-  out.constant = constant_of(terms, n, l);
+  // The products of normalised weights are not divided any more.
+  out.constant = constant_of(terms, n, terms.p_order == ATTN_P_UNNORMALISED ? l : 1);
   return out;
 }
 

@@ -12,7 +12,7 @@
 //   D     = 1 - rho_w - g_l (1 + rho_w)               what is left of the sum of weights
 //   r     = (1 + u_P)(1 + u_V)(1 + g_v)(1 + g_m) - 1  P and V rounded, rescales and merges, the products' sum
 //   s     = u_S (1 + r) / D                           partials stored in 16 bits
-//   N_c   = sum w_j rho_j |v_jc - o_c|  +  sum [(r + s) w_j (1 + rho_j) + eta_P/l] |v_jc|
+//   N_c   = sum w_j rho_j |v_jc - o_c|  +  sum [(r + s) w_j (1 + rho_j) + h_j] |v_jc|,  h_j = eta_P/l (but see below)
 //           + [g_l (1 + rho_w) + 2^-126 n/l] |o_c|  +  (n + 2T) 2^-126/l  +  eta_S  +  eta_A
 //           + eta_V (1 + u_P)(1 + g_v)(1 + g_m)
 //   B1    = N_c / D
@@ -56,6 +56,23 @@
 //
 // If the row sum adds rounded P, N and L have the same weights: eps_e includes u_P, r does not, and eta_P
 // n/l is added to g_l.
+//
+// **Order of P's rounding** (attn_plan.p_order). In the normal range P's rounding costs u_P w_j, whether P is
+// e^(x - m) or w_j. Below, it costs a multiple of P's least number:
+//
+//   unnormalised   h_j = eta_P/l: P is e^(x - m'), with a maximum m' of some keys of the row, so at most m but for its
+//                  error. What is lost is multiplied by e^(m' - m) / l later. A number above m, which attn_max_rule does
+//                  not allow, would cost more without limit.
+//   normalised     h_j = (1 + r + s)(eta_F + min(eta_N, w_j (1 + rho_j))), for nothing is divided by l any more.
+//                  eta_N = max(eta_P, 2^-126) of P itself: to nearest, P is rounded to 0 or errs by less than P. If
+//                  it may be rounded up instead, eta_N is a part of eta_F.
+//                  eta_F = 2^-126 e^(max delta) and what a fused scale misplaces, and eta_A.
+//                  In the constants l is 1. Of a split, all of this counts e^(lam_split - lam) <= 1 times.
+//   not known      the larger h_j, and the constants of normalised weights
+//
+// The row sum adds weights before they are rounded or divided, and loses nothing more. The division of each
+// weight instead of O is one rounding, for which g_v has room: 2S + 3 are more than a row without or with
+// merges takes.
 //
 // If more than 4096 keys are added consecutively, the tensor core's g_m multiplies the largest size that
 // the accumulator can have had, not sum w|v| (long_products()).

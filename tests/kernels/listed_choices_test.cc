@@ -55,6 +55,12 @@ TEST_P(ListedChoices, TakesTensorCoresForInputsOf16Bits) {
   EXPECT_EQ(path([](Offer& x) { x.problem.dim_qk = 129, lay_out(x); }), "plain");
 }
 
+TEST_P(ListedChoices, SaysThatItRoundsNormalisedWeights) {
+  const Answer a = answer([](Offer&) {});
+  EXPECT_EQ(a.plan.p_format, ATTN_FORMAT_OF_INPUT);
+  EXPECT_EQ(a.plan.p_order, ATTN_P_NORMALISED);
+}
+
 TEST_P(ListedChoices, NeedsADeviceThatHasMmaAndRoom) {
   EXPECT_EQ(path([](Offer& x) { x.env.compute_capability = 80; }), "mma d64");
   EXPECT_EQ(path([](Offer& x) { x.env.compute_capability = 75; }), "plain");

@@ -35,6 +35,10 @@ class MmaChoices : public PlanTest {
 };
 class MmaGrid : public MmaChoices {};  // only fa1a: fa1 takes another path for a grid that fa1a refuses
 
+TEST_P(PlanChoices, SayThatOIsDividedAtTheEnd) {
+  EXPECT_EQ(ask([](Offer&) {}).plan.p_order, ATTN_P_UNNORMALISED);
+}
+
 TEST_P(PlanChoices, TakeTheRequestedShapeOrTheLargestThatFits) {
   const auto with = [&](int32_t variant, int64_t dim, int64_t limit) {
     return ask([&](Offer& x) {

@@ -178,6 +178,35 @@ Real rounded16(Real x, bool f16) {
   return std::nearbyint(x / quantum) * quantum;
 }
 
+// ATTN_P_ANY: the plan does not tell when P is rounded.
+int32_t order_of_p(const attn_plan& plan) {
+  if (plan.p_order != ATTN_P_ANY) return plan.p_order;
+  if (plan.max_rule == ATTN_MAX_RUNNING || plan.sum_rule == ATTN_SUM_OF_ROUNDED_P) return ATTN_P_UNNORMALISED;
+  return plan.merge_format == ATTN_FORMAT_OF_INPUT ? ATTN_P_UNNORMALISED : ATTN_P_ANY;
+}
+
+// True if the plan says what is rounded to which format of 16 bits.
+bool tells_p(const attn_plan& plan) {
+  const bool of_16_bits = plan.p_format == ATTN_FORMAT_OF_INPUT || plan.p_format == ATTN_FORMAT_F16 ||
+                          plan.p_format == ATTN_FORMAT_BF16;
+  return of_16_bits && order_of_p(plan) == ATTN_P_UNNORMALISED && plan.max_rule != ATTN_MAX_UNKNOWN &&
+         plan.sum_rule != ATTN_SUM_OF_ROUNDED_P && plan.conversion == ATTN_CONVERT_NEAREST;
+}
+
+// The most that P's rounding costs a key of a weight, beside u_P.
+struct Underflow {
+  int32_t order;
+  Real before, flushed, rounding;  // before: if P is rounded before it is divided by the sum
+  bool nearest;
+  Underflow(const attn_plan& plan, Real before, Real flushed, Real eta)
+      : order(order_of_p(plan)), before(before), flushed(flushed), rounding(std::max(eta, tiny)),
+        nearest(plan.p_format == ATTN_FORMAT_F32 || plan.conversion == ATTN_CONVERT_NEAREST) {}
+  Real operator()(Real weight, Real relative) const {
+    const Real after = (1 + relative) * (flushed + (nearest ? std::min(rounding, weight) : rounding));
+    return order == ATTN_P_UNNORMALISED ? before : order == ATTN_P_NORMALISED ? after : std::max(before, after);
+  }
+};
+
 }  // namespace
 
 LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Calibration& calibration,
@@ -316,12 +345,9 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
 
   // A sum of rounded P: the same rounding in numerator and denominator.
   const bool rounded_sum = p_rounds && plan.sum_rule == ATTN_SUM_OF_ROUNDED_P;
-  const bool of_16_bits = plan.p_format == ATTN_FORMAT_OF_INPUT || plan.p_format == ATTN_FORMAT_F16 ||
-                          plan.p_format == ATTN_FORMAT_BF16;
   const bool p_of_f16 =
       plan.p_format == ATTN_FORMAT_OF_INPUT ? p.dtype == ATTN_F16 : plan.p_format == ATTN_FORMAT_F16;
-  const bool predicted = p_rounds && !rounded_sum && of_16_bits && plan.max_rule != ATTN_MAX_UNKNOWN &&
-                         plan.conversion == ATTN_CONVERT_NEAREST && ordered && eps_exp < 0.0625L;
+  const bool predicted = p_rounds && tells_p(plan) && ordered && eps_exp < 0.0625L;
   const Real eps_w = rounded_sum ? (1 + eps_exp) * (1 + u_P) - 1 : eps_exp;
   if (rounded_sum) u_P = 0;
   const Real eta_V =
@@ -348,8 +374,10 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
     B2 += std::max(4 * u, device.eps_rcp + 2 * u) * (o + B2) + (merged ? 2 * S * tiny * most_v : 0);
     return B2 + u_O * (o + B2) + eta_O;
   };
+  const Underflow underflow(plan, (eta_P + eta_W) / l, tiny * std::exp(misplaced + most_delta) + eta_A, eta_rounding);
+  const Real l_p = underflow.order == ATTN_P_UNNORMALISED ? l : 1;
   const Real constant =
-      (n + 2 * T) * tiny / l + eta_S + eta_V + merges * grown_M / l + eta_A * (1 + n * least / l);
+      (n + 2 * T) * tiny / l_p + eta_S + eta_V + merges * grown_M / l_p + eta_A * (1 + n * least / l_p);
   const Real of_sum = (rounded_sum ? eta_P : tiny) * n / l;
 
   // P, if it is known.
@@ -437,9 +465,10 @@ LongDoubleRow long_double_row(Case& c, int64_t b, int64_t h, int64_t i, const Ca
     Real wrong = rho_w * std::fabs(o), sizes = 0, prefix = 0, most = 0;
     for (const Key& key : keys) {
       const Real w = std::exp(key.x - lam), rho = rho_of(key), v = key.v[col];
-      N += w * rho * std::fabs(v - o) + ((r + s) * w * (1 + rho) + (eta_P + eta_W) / l) * std::fabs(v);
+      const Real lost_of_p = underflow(w * (1 + rho), r + s);
+      N += w * rho * std::fabs(v - o) + ((r + s) * w * (1 + rho) + lost_of_p) * std::fabs(v);
       wrong += w * rho * std::fabs(v - o);
-      sizes += (w * (1 + rho) + (eta_P + eta_W) / l / (r + s)) * std::fabs(v);
+      sizes += (w * (1 + rho) + lost_of_p / (r + s)) * std::fabs(v);
       prefix += w * v;
       most = std::max(most, std::fabs(prefix));
     }

@@ -139,6 +139,10 @@ TEST(Selected, DeclaredOrdersAreNotRead) {
   const Reference said = evaluate_selected(listed.p, listed.tensors(), ordered, documented());
   EXPECT_EQ(any[TensorId::kO].value, said[TensorId::kO].value);
   EXPECT_EQ(any[TensorId::kO].bound, said[TensorId::kO].bound);
+  // But a running maximum says that the sum divides at the end.
+  ordered.p_order = ATTN_P_ANY;
+  EXPECT_EQ(evaluate_selected(listed.p, listed.tensors(), ordered, documented())[TensorId::kO].bound,
+            any[TensorId::kO].bound);
 }
 
 // A kernel may gather listed keys, so an mma may add fewer of them at once than neighbours. The dimension is 1, so

@@ -69,6 +69,7 @@ Case::Case(const Shape& s) {
   plan.tanh_class = ATTN_TANH_TANHF;
   plan.scale_mode = ATTN_SCALE_FUSED;
   plan.p_format = ATTN_FORMAT_OF_INPUT;
+  plan.p_order = ATTN_P_UNNORMALISED;
   plan.partial_format = ATTN_FORMAT_F32;
   plan.flush_to_zero = 1;
   plan.workspace_align = 1;

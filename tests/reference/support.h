@@ -52,7 +52,7 @@ struct Case {
   explicit Case(const Shape& shape);
 
   attn_problem problem{};
-  attn_plan plan{};  // fused scale, ex2.approx, 16-bit P, fp32 partials, tensor cores
+  attn_plan plan{};  // fused scale, ex2.approx, 16-bit P divided at the end, fp32 partials, tensor cores
   std::vector<uint16_t> q, k, v;
   std::vector<float> bias;
   std::vector<uint8_t> mask;

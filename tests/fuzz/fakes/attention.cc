@@ -12,22 +12,27 @@ namespace {
 
 using namespace attnfuzz;
 
+template <Flaw flaw>
 FakeTarget& attention() {
-  static FakeTarget target;
+  static FakeTarget target(flaw);
   return target;
 }
 
-attn_status plan(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan,
-                 char* reason, uint64_t n) {
-  const PlanReply reply = attention().plan(*p, *t, *env);
+template <Flaw flaw>
+attn_status plan_of(const attn_problem* p, const attn_tensors* t, const attn_env* env, attn_plan* plan,
+                    char* reason, uint64_t n) {
+  const PlanReply reply = attention<flaw>().plan(*p, *t, *env);
   snprintf(reason, n, "%s", reply.reason.c_str());
   if (reply.status == ATTN_OK) *plan = reply.plan;
   return reply.status;
 }
 
-attn_status run(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
-  return attention().run(Stage::kAll, *p, *t, *plan, *env, 0).status;
+template <Flaw flaw>
+attn_status run_of(const attn_problem* p, const attn_tensors* t, const attn_plan* plan, const attn_env* env) {
+  return attention<flaw>().run(Stage::kAll, *p, *t, *plan, *env, 0).status;
 }
+constexpr auto plan = plan_of<Flaw::kNone>;
+constexpr auto run = run_of<Flaw::kNone>;
 
 // True in the 60th call of this process. One case takes far fewer calls.
 bool now() {
@@ -48,6 +53,10 @@ bool first_of_all() {
 
 const attn_kernel kernels[] = {
     fake::kernel("right", plan, run),
+    // P is divided by its sum and then rounded to the input's format (attn_p_order).
+    fake::kernel("textbook", plan_of<Flaw::kTextbook>, run_of<Flaw::kTextbook>),
+    fake::kernel("textbook-open", plan_of<Flaw::kTextbookOpen>, run_of<Flaw::kTextbookOpen>),
+    fake::kernel("flushes-p", plan_of<Flaw::kFlushesP>, run_of<Flaw::kFlushesP>),
     fake::kernel(
         "crashes-once", plan,
         RUN {

@@ -139,6 +139,19 @@ CheckedProbe check(const Case& c, const std::vector<float>& values) {
   return check_probe(c, plan_of(), read_probe(values, values.size()));
 }
 
+TEST(ProbeCheck, RefusesAPlanThatNormalisesPFirst) {
+  const Case c = example();
+  const std::vector<float> values = records(c, ScoresAs::kScore, 0, as_it_is);
+  attn_plan plan = plan_of();
+  plan.p_order = ATTN_P_NORMALISED;
+  const CheckedProbe checked = check_probe(c, plan, read_probe(values, values.size()));
+  EXPECT_TRUE(checked.tiles.empty());
+  ASSERT_EQ(checked.notes.size(), 1u);
+  EXPECT_NE(checked.notes[0].find("(p_order)"), std::string::npos);
+  plan.p_order = ATTN_P_UNNORMALISED;
+  EXPECT_TRUE(check_probe(c, plan, read_probe(values, values.size())).notes.empty());
+}
+
 TEST(ProbeTiles, FragmentsBecomeMatrices) {
   std::vector<float> values;
   record(values, ATTN_PROBE_S, 3, 24,

@@ -32,8 +32,11 @@ TEST(BadPlan, LetsASoundOnePass) {
   large.flush_to_zero = large.isolates_masked_nan = large.deterministic = 1;
   large.qk_format = ATTN_FORMAT_TF32;
   large.p_format = ATTN_FORMAT_E4M3, large.v_format = ATTN_FORMAT_BF16;
+  large.p_order = ATTN_P_UNNORMALISED;
   EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
   large.key_order = ATTN_KEYS_ASCENDING;
+  EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
+  large.max_rule = ATTN_MAX_WHOLE, large.p_order = ATTN_P_NORMALISED;
   EXPECT_FALSE(bad_plan(large)) << *bad_plan(large);
 }
 
@@ -84,6 +87,15 @@ TEST(BadPlan, NamesTheFieldAndItsLegalValues) {
       {"flush_to_zero is -1", [](attn_plan& p) { p.flush_to_zero = -1; }},
       {"isolates_masked_nan is 2", [](attn_plan& p) { p.isolates_masked_nan = 2; }},
       {"qk_format is 1", [](attn_plan& p) { p.qk_format = 1; }},
+      {"p_order is 3, must be 0..2 (0 means: not known)", [](attn_plan& p) { p.p_order = 3; }},
+      {"p_order is ATTN_P_NORMALISED, but with max_rule ATTN_MAX_RUNNING the sum divides O at the end",
+       [](attn_plan& p) {
+         p.p_order = ATTN_P_NORMALISED, p.max_rule = ATTN_MAX_RUNNING, p.key_order = ATTN_KEYS_ASCENDING;
+       }},
+      {"p_order is ATTN_P_NORMALISED, but with sum_rule",
+       [](attn_plan& p) { p.p_order = ATTN_P_NORMALISED, p.sum_rule = ATTN_SUM_OF_ROUNDED_P; }},
+      {"p_order is ATTN_P_NORMALISED, but with merge_format",
+       [](attn_plan& p) { p.p_order = ATTN_P_NORMALISED, p.merge_format = ATTN_FORMAT_OF_INPUT; }},
   };
   for (const auto& c : cases) {
     attn_plan plan = sound();

@@ -144,6 +144,14 @@ struct Kernel {
     return flaw == Flaw::kVClipped ? std::clamp(x, -2.0f, 2.0f) : x;
   }
 
+  // P of a weight relative to its sum, as the textbook rounds it.
+  float rounded(float w) const {
+    if (flaw == Flaw::kFlushesP && p.dtype == ATTN_F16 && w < 0x1p-22f) return 0;
+    if (p.dtype == ATTN_F32 || std::isnan(w)) return w;
+    const uint16_t bits = encode16(p.dtype, w);
+    return static_cast<float>(decode(p.dtype, &bits, 0));
+  }
+
   int64_t last_key(int64_t b) const {
     int64_t end = length(b);
     const int64_t rest = end % plan.tile_k;
@@ -182,7 +190,11 @@ struct Kernel {
         for (int64_t c = 0; c < p.dim_v; ++c) o[c] += weight * value(row[c]);
       }
     }
-    for (int64_t c = 0; c < p.dim_v; ++c) o[c] /= sum;
+    for (int64_t c = 0; c < p.dim_v; ++c) o[c] = fake_rounds_p(flaw) ? 0 : o[c] / sum;
+    for (int64_t m = 0; fake_rounds_p(flaw) && m < n; ++m) {
+      const float weight = rounded(std::exp(x[m] - largest) / sum);
+      for (int64_t c = 0; c < p.dim_v; ++c) o[c] += weight * v.row(b, g, keys[m])[c];
+    }
     for (int64_t j = first; flaw == Flaw::kHiddenTimesZero && j < last; ++j) {
       for (int64_t c = 0; c < p.dim_v; ++c) o[c] += 0 * v.row(b, g, j)[c];
     }

@@ -10,6 +10,11 @@ void fake_partial(Flaw flaw, const attn_problem& problem, const attn_tensors& te
 // Merges these into O and LSE.
 void fake_reduce(Flaw flaw, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan);
 
+// True if the kernel divides P by its sum and rounds it then.
+inline bool fake_rounds_p(Flaw flaw) {
+  return flaw == Flaw::kTextbook || flaw == Flaw::kTextbookOpen || flaw == Flaw::kFlushesP;
+}
+
 // Returns where the LSE (split, row) begins in the workspace; O (split, row, dim_v) comes first.
 inline uint64_t fake_lse_offset(const attn_problem& p, int64_t splits) {
   return 4ull * static_cast<uint64_t>(splits * p.batch * p.heads_q * p.seq_q * p.dim_v);

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kNone, "none"},
+    {Flaw::kTextbook, "textbook"},
+    {Flaw::kTextbookOpen, "textbook_open"},
     {Flaw::kDropsLastKey, "drops_last_key"},
     {Flaw::kWholeTileLost, "whole_tile_lost"},
     {Flaw::kHeadMap, "head_map"},
@@ -33,6 +35,7 @@ constexpr std::pair<Flaw, const char*> kNames[] = {
     {Flaw::kNoMaximum, "no_maximum"},
     {Flaw::kScoresClipped, "scores_clipped"},
     {Flaw::kScaleRounded, "scale_rounded"},
+    {Flaw::kFlushesP, "flushes_p"},
     {Flaw::kFirstKeyTwice, "first_key_twice"},
     {Flaw::kReductionCountsTwice, "reduction_counts_twice"},
     {Flaw::kReductionTrustsFirst, "reduction_trusts_first"},
@@ -163,6 +166,10 @@ PlanReply FakeTarget::plan(const attn_problem& p, const attn_tensors& t, const a
   plan.scale_mode = ATTN_SCALE_SEPARATE;
   plan.p_format = ATTN_FORMAT_F32;
   plan.partial_format = ATTN_FORMAT_F32;
+  if (fake_rounds_p(flaw_)) {
+    plan.p_format = ATTN_FORMAT_OF_INPUT;
+    plan.p_order = flaw_ == Flaw::kTextbookOpen ? ATTN_P_ANY : ATTN_P_NORMALISED;
+  }
   plan.isolates_masked_nan = flaw_ != Flaw::kHiddenTimesZero;
   plan.deterministic = 1;
   // The partials, and one word that outlives a call.

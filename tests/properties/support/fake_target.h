@@ -19,6 +19,8 @@ namespace attnfuzz {
 enum class Flaw {
   kNone,
   kHiddenTimesZero,  // no flaw either: V of hidden keys is multiplied by 0, and the plan declares that
+  kTextbook,         // nor is this: P is divided by its sum and rounded to the input's format, as the plan declares
+  kTextbookOpen,     // the same, but the plan does not tell when P is rounded
   // Numbers.
   kDropsLastKey,   // the last key of a partial tile is dropped
   kWholeTileLost,  // a last tile with one key is never visited
@@ -40,6 +42,7 @@ enum class Flaw {
   kNoMaximum,             // scores are not shifted by their maximum
   kScoresClipped,         // |score| above 8 is 8
   kScaleRounded,          // the scale is rounded to 4 bits upwards of 1
+  kFlushesP,              // kTextbook, but in fp16 weights below 2^-22, 8 times what rounds to 0, are 0
   kFirstKeyTwice,         // key 0 counts twice in sum and product
   kReductionCountsTwice,  // partial O is multiplied by its own sum again
   kReductionTrustsFirst,  // LSE of split 0 is taken as the largest, others are clipped to it

@@ -90,6 +90,24 @@ class Oracle(unittest.TestCase):
             with self.assertRaises(ValueError):
                 attnfuzz.Errors(**bad)
 
+    def test_p_is_rounded_before_or_after_the_division(self):
+        # 101 keys, of which 100 share the weight and the last one's weight rounds to 0 in fp16.
+        q, k, v = (np.zeros((1, 1, n, 1), np.float16) for n in (1, 101, 101))
+        q[:], k[0, 0, 100], v[0, 0, 100] = 1, -12.75, 2
+        said = dict(accumulator="ffma", p="input", exp="expf", log="logf", rcp="exact", scale="separate")
+        expected, bounds = 0, {}
+        for order in ("unnormalised", "normalised", None):
+            errors = attnfuzz.Errors(p_order=order, **said)
+            self.assertEqual(f"p_order={order}" in errors.words(), order is not None)
+            expected, bound = (x.item() for x in attnfuzz.oracle(q, k, v, scale=1.0, errors=errors))
+            bounds[order] = bound
+        self.assertTrue(5e-8 < expected < 6.5e-8, expected)
+        self.assertLess(bounds["unnormalised"], expected)
+        self.assertGreater(bounds["normalised"], expected)
+        self.assertGreater(bounds[None], expected)
+        with self.assertRaisesRegex(ValueError, "merging"):
+            attnfuzz.Errors(p_order="normalised", merging="input")
+
     def test_merges_in_16_bits_cost_four_roundings(self):
         q, k, v = inputs()
         said = dict(accumulator="ffma", p="fp32", partials="input", merges=2, scale="separate")

@@ -61,6 +61,8 @@ void declare(Random* random, attn_plan* plan) {
   if (one_in(3)) plan->head_format = ATTN_FORMAT_OF_INPUT;
   if (one_in(6)) plan->qk_format = ATTN_FORMAT_TF32;
   if (one_in(4)) plan->saved = ATTN_SAVED_RECOMPUTED;
+  Random apart = *random;  // the draws that follow stay as they were
+  plan->p_order = static_cast<int32_t>(apart.below(3));
 }
 
 // The same bias in 16 bits, and so dbias.

@@ -177,6 +177,9 @@ TEST(LeftOpen, NamesUndeclaredFields) {
     plan.*field = 0;
     EXPECT_NE(left_open(c.problem, plan).find(std::string("leaves ") + name), std::string::npos) << name;
   }
+  c.plan.p_order = ATTN_P_NORMALISED;
+  EXPECT_NE(left_open(c.problem, c.plan).find("leaves p_order"), std::string::npos);
+  c.plan.p_order = ATTN_P_ANY;  // a running maximum says enough
   c.plan.merge_format = ATTN_FORMAT_F32;
   EXPECT_EQ(left_open(c.problem, c.plan), "");
   c.plan.merge_format = ATTN_FORMAT_OF_INPUT;

@@ -13,6 +13,7 @@ inline void declare_all(attn_plan* plan) {
   plan->sum_lanes = 4;
   plan->dot_order = ATTN_DOT_ASCENDING;
   plan->merge_rule = ATTN_MERGE_BY_WEIGHT;
+  plan->p_order = ATTN_P_UNNORMALISED;
 }
 
 // Declares any legal combination.
@@ -40,6 +41,11 @@ inline void declare_any(Random* random, attn_plan* plan) {
   if (one_in(4)) plan->flush_to_zero = 0;
   if (one_in(5)) plan->mma_block = 0;
   if (one_in(5)) plan->merge_format = ATTN_FORMAT_OF_INPUT;
+  Random apart = *random;  // the draws that follow stay as they were
+  plan->p_order = static_cast<int32_t>(apart.below(3));
+  const bool divides_last = plan->max_rule == ATTN_MAX_RUNNING || plan->sum_rule == ATTN_SUM_OF_ROUNDED_P ||
+                            plan->merge_format == ATTN_FORMAT_OF_INPUT;
+  if (divides_last) plan->p_order %= 2;
 }
 
 }  // namespace attnfuzz

@@ -76,6 +76,10 @@ class Kernel {
         v = static_cast<float>(
             converted(v * v_scale_, bits_of(plan_.v_format, p_.dtype), direction_, &random_));
     p_scale_ = plan_.p_scale > 0 && plan_.p_format != ATTN_FORMAT_F32 ? plan_.p_scale : 1;
+    const bool sum_first =
+        plan_.max_rule != ATTN_MAX_RUNNING && plan_.sum_rule == ATTN_SUM_OF_EXP && !merges16();
+    normalises_ =
+        plan_.p_order == ATTN_P_NORMALISED || (plan_.p_order == ATTN_P_ANY && sum_first && how.seed % 5 < 2);
   }
 
   Output run() {
@@ -230,6 +234,54 @@ class Kernel {
     return tiles;
   }
 
+  // P as it is multiplied by V. `into_p`: the scale of V that is folded into it.
+  float rounded_p(float p, float into_p) {
+    if (plan_.p_format == ATTN_FORMAT_F32) return flushed(p * into_p);
+    const Direction direction = how_.wrong == Wrong::kCutP ? Direction::kCut : direction_;
+    const double least = std::ldexp(1.0, p_bits_.least - p_bits_.significant);  // half of the least number
+    if (how_.wrong == Wrong::kFlushP && p * p_scale_ * into_p < 8 * least) return 0;
+    return static_cast<float>(converted(flushed(p * p_scale_ * into_p), p_bits_, direction, &random_));
+  }
+
+  // One accumulator for each column, or two that take turns.
+  using Accumulators = std::vector<std::vector<float>>;
+  // Rescales, and adds the products of a tile. `turn`: the number of tiles before it.
+  void add_products(const std::vector<float>& weight, const float* values, size_t turn, float alpha,
+                    Accumulators* acc) {
+    const size_t to = turn / 2 % static_cast<size_t>(accumulators_);
+    for (size_t col = 0; col < static_cast<size_t>(p_.dim_v); ++col) {
+      for (auto& other : *acc) other[col] = flushed(other[col] * alpha);
+      float& a = (*acc)[to][col];
+      for (size_t k = 0; k < weight.size(); k += 16) {
+        a = sum_of(a, weight.data() + k,
+                   values + static_cast<int64_t>(k) * p_.dim_v + static_cast<int64_t>(col), p_.dim_v,
+                   static_cast<int64_t>(std::min<size_t>(16, weight.size() - k)));
+        if (how_.wrong == Wrong::kAccumulator16)
+          a = static_cast<float>(converted(a, bits_of(0, ATTN_F16), Direction::kNearest, &random_));
+      }
+    }
+  }
+
+  // A tile of weights that are not rounded yet.
+  struct Kept {
+    const float* values;
+    std::vector<float> p, into_p;
+  };
+  // Divides weights by their sum, rounds them, and adds their products.
+  void add_normalised(const std::vector<Kept>& tiles, float sum, Accumulators* acc) {
+    const bool divides = how_.seed % 2 != 0;
+    std::vector<float> weight;
+    for (size_t turn = 0; turn < tiles.size(); ++turn) {
+      const Kept& tile = tiles[turn];
+      weight.clear();
+      for (size_t k = 0; k < tile.p.size(); ++k) {
+        const float w = divides ? tile.p[k] / sum : tile.p[k] * (1 / sum);
+        weight.push_back(rounded_p(flushed(w), tile.into_p[k]));
+      }
+      add_products(weight, tile.values, turn, 1, acc);
+    }
+  }
+
   void split(int64_t row, int64_t s, float* o, float* lse, Sums* sums) {
     const int64_t tiles = (p_.seq_k + plan_.tile_k - 1) / plan_.tile_k;
     const int64_t first = plan_.num_splits > 1 ? std::min(tiles, s * plan_.split_tiles) : 0;
@@ -237,11 +289,12 @@ class Kernel {
     const int64_t group = row / p_.seq_q % p_.heads_q / (p_.heads_q / p_.heads_kv);
     const int64_t b = row / p_.seq_q / p_.heads_q;
     const auto columns = static_cast<size_t>(p_.dim_v);
-    std::vector<std::vector<float>> acc(static_cast<size_t>(accumulators_), std::vector<float>(columns, 0));
+    Accumulators acc(static_cast<size_t>(accumulators_), std::vector<float>(columns, 0));
+    std::vector<Kept> kept;
     std::vector<float> z, weight, lane(static_cast<size_t>(lanes_), 0);
     const std::vector<int64_t> walk = order(first, last);
     float m = kNone, mu = kNone;
-    if (plan_.max_rule == ATTN_MAX_WHOLE)
+    if (plan_.max_rule == ATTN_MAX_WHOLE || (normalises_ && how_.seed % 3 == 0))
       for (const int64_t t : walk) {
         scores(row, t * plan_.tile_k, (t + 1) * plan_.tile_k, &z);
         for (const float x : z) m = std::max(m, x);
@@ -263,41 +316,31 @@ class Kernel {
         alpha = 1;
       mu = next;
       for (float& l : lane) l = flushed(l * alpha);
+      for (Kept& tile : kept)
+        for (float& p : tile.p) p = flushed(p * alpha);
       weight.clear();
+      const float* values =
+          &v_[static_cast<size_t>(((b * p_.heads_kv + group) * p_.seq_k + t * plan_.tile_k) * p_.dim_v)];
+      if (normalises_) kept.push_back({values, {}, {}});
       for (size_t k = 0; k < z.size(); ++k) {
         const float p = z[k] == kNone ? 0 : exp2(std::fma(z[k], factor_, -mu));
         const float into_p = how_.folded && how_.folded->in_p
                                  ? how_.folded->v[(b * p_.heads_kv + group) * p_.seq_k + t * plan_.tile_k +
                                                   static_cast<int64_t>(k)]
                                  : 1.0f;
-        float rounded = flushed(p * into_p);
-        if (plan_.p_format != ATTN_FORMAT_F32)
-          rounded = static_cast<float>(converted(flushed(p * p_scale_ * into_p), p_bits_,
-                                                 how_.wrong == Wrong::kCutP ? Direction::kCut : direction_,
-                                                 &random_));
+        if (normalises_) kept.back().p.push_back(p), kept.back().into_p.push_back(into_p);
+        const float rounded = normalises_ ? 0 : rounded_p(p, into_p);
         weight.push_back(rounded);
         lane[k % static_cast<size_t>(lanes_)] +=
             plan_.sum_rule == ATTN_SUM_OF_ROUNDED_P ? rounded / p_scale_ / into_p : p;
       }
-      const size_t to = turn++ / 2 % static_cast<size_t>(accumulators_);
-      const float* values =
-          &v_[static_cast<size_t>(((b * p_.heads_kv + group) * p_.seq_k + t * plan_.tile_k) * p_.dim_v)];
-      for (size_t col = 0; col < columns; ++col) {
-        for (auto& other : acc) other[col] = flushed(other[col] * alpha);
-        float& a = acc[to][col];
-        for (size_t k = 0; k < weight.size(); k += 16) {
-          a = sum_of(a, weight.data() + k,
-                     values + static_cast<int64_t>(k) * p_.dim_v + static_cast<int64_t>(col), p_.dim_v,
-                     static_cast<int64_t>(std::min<size_t>(16, weight.size() - k)));
-          if (how_.wrong == Wrong::kAccumulator16)
-            a = static_cast<float>(converted(a, bits_of(0, ATTN_F16), Direction::kNearest, &random_));
-        }
-      }
+      if (!normalises_) add_products(weight, values, turn++, alpha, &acc);
     }
     float l = 0;
     for (const float part : lane) l += part;
     *sums = {mu, l};
-    const float inverse = merges16() ? 1 : l > 0 ? 1 / l : 0;
+    if (normalises_) add_normalised(kept, l, &acc);
+    const float inverse = merges16() || normalises_ ? 1 : l > 0 ? 1 / l : 0;
     for (size_t col = 0; col < columns; ++col) {
       float sum = acc[0][col];
       if (accumulators_ > 1) sum += acc[1][col];
@@ -372,7 +415,7 @@ class Kernel {
   std::vector<float> q_, k_, v_;
   float scale_, factor_ = 1, p_scale_, v_scale_;
   int32_t mode_;
-  bool folds_log_;
+  bool folds_log_, normalises_ = false;
   int64_t lanes_, accumulators_;
   Bits p_bits_{};
 };
@@ -391,7 +434,8 @@ const char* name_of(Wrong wrong) {
                                     "scale off by 2^-9",
                                     "scale off by 2^-12",
                                     "P cut off",
-                                    "exp2 off by 2^-20"};
+                                    "exp2 off by 2^-20",
+                                    "small P flushed"};
   return kNames[static_cast<int>(wrong)];
 }
 

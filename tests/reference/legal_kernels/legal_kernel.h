@@ -31,8 +31,9 @@ enum class Wrong {
   kNoSmallRescale,  // no rescale if the maximum grows by less than 2^0.25
   kScale9,          // the scale is off by 2^-9
   kScale12,
-  kCutP,      // P is truncated instead of rounded
-  kCoarseExp  // the exponential off by up to 2^-20, as a function of its argument
+  kCutP,       // P is truncated instead of rounded
+  kCoarseExp,  // the exponential off by up to 2^-20, as a function of its argument
+  kFlushP      // P is 0 below 8 times the number up to which it rounds to 0
 };
 const char* name_of(Wrong wrong);
 

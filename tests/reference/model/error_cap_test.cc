@@ -143,6 +143,7 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
       {&attn_plan::flush_to_zero, {0, 1}},
       {&attn_plan::conversion, {ATTN_CONVERT_NEAREST, ATTN_CONVERT_FAITHFUL}},
       {&attn_plan::sum_rule, {ATTN_SUM_OF_EXP, ATTN_SUM_OF_ROUNDED_P}},
+      {&attn_plan::p_order, {ATTN_P_UNNORMALISED, ATTN_P_NORMALISED, ATTN_P_ANY}},
   };
   for (size_t number = 0; number < std::size(classes); ++number) {
     const auto& [member, order] = classes[number];
@@ -164,6 +165,16 @@ TEST(CappedPlan, TakesTheStricterOfTwoClasses) {
     EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap, other)).exp_class, ATTN_EXP_FAST_EXPF);
     EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap, device)).exp_class, ATTN_EXP_UNKNOWN);
   }
+}
+
+// A running maximum says that the sum divides at the end, which no cap loosens.
+TEST(CappedPlan, KeepsTheOrderOfPThatOtherFieldsImply) {
+  attn_plan plan = documented_cap(), cap = documented_cap();
+  cap.p_order = ATTN_P_NORMALISED;
+  EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap)).p_order, ATTN_P_NORMALISED);
+  plan.max_rule = ATTN_MAX_RUNNING, plan.key_order = ATTN_KEYS_ASCENDING;
+  EXPECT_EQ(capped_plan(problem_of(100, ATTN_F16), plan, under(cap)).p_order, ATTN_P_UNNORMALISED);
+  EXPECT_EQ(best_plan().p_order, ATTN_P_UNNORMALISED);
 }
 
 // fp16 has more bits than bf16, and less range; likewise e4m3 and e5m2. Of two such formats the cap's counts.

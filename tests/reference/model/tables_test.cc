@@ -185,7 +185,8 @@ TEST(ErrorModel, UndeclaredFieldsAreNamedAndLoosest) {
   c.plan.tile_k = 16;
   attn_plan nothing{};
   const ErrorModel unknown = make_error_model(c.problem, nothing, documented());
-  EXPECT_EQ(unknown.assumptions.size(), 9u);
+  EXPECT_EQ(unknown.assumptions.size(), 10u);
+  EXPECT_EQ(unknown.p_order, ATTN_P_ANY);
   EXPECT_GE(unknown.score_gamma, known.score_gamma);
   EXPECT_GE(unknown.eps_exp, known.eps_exp);
   EXPECT_GT(unknown.eps_exp_slope, 0);

@@ -17,8 +17,7 @@ void check_selected_as_mask(Trial& trial) {
   attn_tensors tensors = trial.laid_out()->laid.tensors();
   forward.features &= ~ATTN_FEATURE_SELECTED;
   lists_to_mask(mask, &forward, &tensors);
-  attn_plan plan = base->plan;
-  plan.key_order = ATTN_KEYS_ANY, plan.max_rule = ATTN_MAX_UNKNOWN, plan.sum_lanes = 0;
+  attn_plan plan = in_any_order(base->plan);
   plan.tile_k = 1;  // a kernel may gather keys: each may be alone in its block of an mma
   const Reference due = evaluate(forward, tensors, plan, trial.calibration());
   Verdict& v = trial.verdict();
