@@ -348,7 +348,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label, bool on_others
     if (!accept_run(timed(e, [&] { return e.run(c.calls[n]); }), verdict_)) break;
     if (n == 0) {
       // The oracle runs once for each case, because check_memory() below fails a call that changed
-      // an input.
+      // an input. Tables that it uses as indices are copies (LaidOut::given()).
       if (!evaluate(e, *run)) break;
       if (variant == 0 && e.operation.feature != 0) verdict_.assumptions = run->reference.assumptions;
       if (variant == 0 && calibration_.error_cap)
