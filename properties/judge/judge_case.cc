@@ -104,4 +104,8 @@ void weigh_rows(Verdict& v) {
               std::to_string(v.unconstrained_rows) + " unconstrained of " + std::to_string(v.sampled) + " rows";
 }
 
+  if (v.outcome == Outcome::kPass && v.rows > 0 && v.sampled == 0) {
+    v.outcome = Outcome::kNotJudged;
+    v.message = "none of " + std::to_string(v.rows) + " rows was compared";
+  }
 }  // namespace attnfuzz

@@ -9,6 +9,7 @@
 
 #include "properties/judge/judge.h"
 #include "properties/judge/same_work.h"
+#include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -194,6 +195,37 @@ TEST(Trial, HugeCasesAreSampledAndSaySo) {
   EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
   EXPECT_LT(v.sampled, v.rows);
   EXPECT_GT(v.sampled, 0);
+}
+
+// The longest length is far above the lengths. All rows are judged, because they cost little.
+TEST(Trial, RowsOfShortPackedEntriesAreJudged) {
+  Case c = of_keys(8192);
+  Problem& p = c.problem;
+  p.batch = 16, p.dim_qk = p.dim_v = 16;
+  p.packed_q = p.packed_k = Packing{.lengths = std::vector<int64_t>(16, 16)};
+  OracleTarget kernel, wrong([](attn_problem& x, attn_tensors& t) {
+    static std::vector<int64_t> borders;  // of keys: entry 5 has one key, and entry 6 the others
+    const auto* given = static_cast<const int64_t*>(t.cu_k);
+    borders.assign(given, given + x.batch + 1);
+    borders[6] -= 15;
+    t.cu_k = borders.data();
+  });
+  const Verdict right = judge(c, *find_property("reference"), kernel, documented());
+  EXPECT_EQ(right.outcome, Outcome::kPass) << right.message;
+  EXPECT_EQ(right.rows, 2 * 16 * 16);
+  EXPECT_EQ(right.sampled, right.rows);
+  EXPECT_EQ(judge(c, *find_property("reference"), wrong, documented()).outcome, Outcome::kFail);
+}
+
+TEST(Trial, APassWithoutAComparedRowIsNone) {
+  Verdict v;
+  v.rows = 5;
+  weigh_rows(v);
+  EXPECT_EQ(v.outcome, Outcome::kNotJudged);
+  EXPECT_EQ(v.message, "none of 5 rows was compared");
+  Verdict planned;  // of a property that runs nothing
+  weigh_rows(planned);
+  EXPECT_EQ(planned.outcome, Outcome::kPass);
 }
 
 // plan() writes to the chosen place; run() is right.
