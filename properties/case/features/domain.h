@@ -24,6 +24,11 @@ void fit(const attn_domain& domain, Case& c);
 // fit() for sizes only.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
+// With equal lengths, each packed entry has as many keys as queries, so both sides are packed, or none. Keys in
+// pages and appended rows are no such sides.
+void entries_within(const attn_domain& domain, Problem& p);
+bool has_entries_within(const attn_domain& domain, const Problem& p);
+
 // For operations that list or choose blocks, Operation::shape() makes many calls causal whose drawn cases were
 // not. order_within() moves causality and alignment of such a call back into the domain. For scores of blocks,
 // it also moves the number of keys and the scale, which shape() draws anew. order_shaped() takes causality and

@@ -228,6 +228,31 @@ TEST(Trial, APassWithoutAComparedRowIsNone) {
   EXPECT_EQ(planned.outcome, Outcome::kPass);
 }
 
+// plan() cannot see the lengths of packed entries, so the judge holds a case to them.
+TEST(Judge, EqualLengthsAreThoseOfPackedEntries) {
+  Case c = of_keys(9);
+  c.problem.packed_q = c.problem.packed_k = Packing{.lengths = {9, 4}};
+  OracleTarget target;
+  target.terms.emplace().size = sizeof(attn_domain);
+  target.terms->equal_lengths = 1;
+  EXPECT_EQ(judge(c, *find_property("reference"), target, documented()).outcome, Outcome::kPass);
+  c.problem.packed_k->lengths[1] = 5;
+  const Verdict v = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kRefused);
+  EXPECT_NE(v.message.find("equal lengths"), std::string::npos) << v.message;
+  c.problem.packed_k.reset();  // the keys of each entry are those of the longest
+  EXPECT_EQ(judge(c, *find_property("reference"), target, documented()).outcome, Outcome::kRefused);
+  const Property& packed = *find_property("packed_alone");  // packs a dense case
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    Case dense = of_keys(9);
+    dense.q.seed = dense.k.seed = seed;
+    std::string why;
+    ASSERT_TRUE(adapted(dense, packed, target, &why)) << why;
+    ASSERT_TRUE(dense.problem.packed_q && dense.problem.packed_k);
+    EXPECT_EQ(dense.problem.packed_q->lengths, dense.problem.packed_k->lengths);
+  }
+}
+
 // plan() writes to the chosen place; run() is right.
 class HastyTarget : public FakeTarget {
  public:
