@@ -80,6 +80,13 @@ class SinksAndSlopes(unittest.TestCase):
             attnfuzz.oracle(q, k, v, **how)
         self.assertGreater(oracle_call._free_bytes(), 1e6)
 
+    def test_a_number_of_keys_of_blocks_does_not_wrap(self):
+        p = kernel.Call(contract.Problem(features=contract.FEATURE_BITS["key_step"], batch=4, seq_q=1, seq_k=10, key_step=2,
+                                         key_offset=0), True, 1)
+        for dtype in np.int32, np.int64:
+            lengths = np.array([2**31 - 1, -(2**31), 3, 0], dtype)
+            np.testing.assert_array_equal(attnfuzz.key_counts(p, lengths), [10, 0, 2, 0])
+
     def test_offsets_that_make_no_sense_are_refused(self):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]
         for q, k, words in (([0, 13], [0, 30], "cu_seqlens_q is .* end at 12 or below"), ([1, 12], [0, 30], "begin with 0"),
