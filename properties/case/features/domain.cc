@@ -181,6 +181,13 @@ int64_t reach_of(const attn_domain& domain, const attn_sizes& sizes) {
 
 }  // namespace
 
+bool takes(const attn_domain& domain, const Problem& p) {
+  Problem inside = p;
+  fit_sizes(domain, inside);
+  place_order(domain, inside);
+  return inside == p && has_entries_within(domain, p);
+}
+
 void entries_within(const attn_domain& domain, Problem& p) {
   if (!domain.equal_lengths || p.paging || (p.features & ATTN_FEATURE_APPEND) != 0) return;
   if (!p.packed_q && !p.packed_k) return;

@@ -24,6 +24,9 @@ void fit(const attn_domain& domain, Case& c);
 // fit() for sizes only.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
+// True if the sizes, the diagonal and its alignment lie in the domain.
+bool takes(const attn_domain& domain, const Problem& p);
+
 // With equal lengths, each packed entry has as many keys as queries, so both sides are packed, or none. Keys in
 // pages and appended rows are no such sides.
 void entries_within(const attn_domain& domain, Problem& p);

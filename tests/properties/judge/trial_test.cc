@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "properties/judge/judge.h"
 #include "properties/judge/same_work.h"
@@ -226,6 +227,44 @@ TEST(Trial, APassWithoutAComparedRowIsNone) {
   Verdict planned;  // of a property that runs nothing
   weigh_rows(planned);
   EXPECT_EQ(planned.outcome, Outcome::kPass);
+}
+
+// A kernel that takes 64 queries alone, and says so.
+class OneLengthTarget : public OracleTarget {
+ public:
+  explicit OneLengthTarget(Misreads misreads = nullptr) : OracleTarget(misreads) {
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.seq_q.least = domain.seq_q.most = 64;
+    terms = domain;
+  }
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    if (p.seq_q == 64) return OracleTarget::plan(p, t, env);
+    PlanReply refused;
+    refused.status = ATTN_UNSUPPORTED;
+    refused.reason = "other than 64 queries";
+    return refused;
+  }
+};
+
+// If a relation's variant is outside of the kernel's domain, the case is judged by its other runs.
+TEST(Judge, ARelationThatLeavesTheDomainDoesNotApply) {
+  Case c = of_keys(64);
+  c.problem.packed_q = c.problem.packed_k = Packing{.lengths = {17, 64}};
+  for (const char* property : {"packed_alone", "packed_slack"}) {
+    OneLengthTarget right, wrong([](attn_problem& p, attn_tensors&) { p.scale *= 1.1f; }), unlimited;
+    unlimited.terms.reset();
+    const Verdict v = judge(c, *find_property(property), right, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << property << ": " << v.message;
+    EXPECT_EQ(v.sampled, 2 * (17 + 64));
+    EXPECT_EQ(judge(c, *find_property(property), wrong, documented()).outcome, Outcome::kFail) << property;
+    // The kernel of this test refuses what it did not exclude.
+    if (std::string_view(property) == "packed_slack")
+      EXPECT_EQ(judge(c, *find_property(property), unlimited, documented()).outcome, Outcome::kRefused);
+  }
+  Case outside = of_keys(63);  // the case itself is refused
+  OneLengthTarget target;
+  EXPECT_EQ(judge(outside, *find_property("reference"), target, documented()).outcome, Outcome::kRefused);
 }
 
 // plan() cannot see the lengths of packed entries, so the judge holds a case to them.

@@ -33,8 +33,13 @@ class CacheTarget final : public FakeTarget {
   explicit CacheTarget(Change change = nullptr) : FakeTarget(Flaw::kNone, /*stages=*/false), change_(change) {
     take_features(kKernel);
   }
-  PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
+    if (terms && p.seq_q < terms->seq_q.least) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "too few rows";
+      return reply;
+    }
     attn_plan& plan = reply.plan;
     plan.size = sizeof plan;
     plan.tile_q = plan.tile_k = 16;
@@ -53,7 +58,7 @@ class CacheTarget final : public FakeTarget {
     if (after) after(tensors);
     return {};
   }
-  const void* written = nullptr;                    // K of the last run
+  const void* written = nullptr;                   // K of the last run
   void (*after)(const attn_tensors& t) = nullptr;  // changes a table once the results are written
 
  private:
@@ -135,7 +140,9 @@ TEST(CacheRelations, OtherContentsIncludeThoseOfCaches) {
 // The oracle uses the elements of tables as indices. It must not use those that a kernel has left.
 TEST(CacheRelations, AKernelThatAdvancesALengthOrAPairIsReported) {
   CacheTarget append, copy;
-  append.after = [](const attn_tensors& t) { const_cast<int64_t*>(static_cast<const int64_t*>(t.key_lengths))[0] = 16; };
+  append.after = [](const attn_tensors& t) {
+    const_cast<int64_t*>(static_cast<const int64_t*>(t.key_lengths))[0] = 16;
+  };
   copy.after = [](const attn_tensors& t) { static_cast<int64_t*>(t.copies.data)[1] = int64_t{1} << 40; };
   for (const PageJunk junk : {PageJunk::kLargest, PageJunk::kMinusOne}) {
     Case c;
@@ -151,6 +158,20 @@ TEST(CacheRelations, AKernelThatAdvancesALengthOrAPairIsReported) {
   }
   const Verdict v = judge(cache_case(ATTN_FEATURE_COPY_PAGES), *find_property("reference"), copy, documented());
   EXPECT_STREQ(to_string(v.kind), to_string(Kind::kInputChanged)) << v.message;
+}
+
+// Half of one row is none, which the kernel does not take.
+TEST(CacheRelations, AnAppendOfOneRowIsJudgedWithoutItsHalves) {
+  CacheTarget target;
+  target.terms.emplace().size = sizeof(attn_domain);
+  target.terms->seq_q.least = 1;
+  Case c = cache_case(ATTN_FEATURE_APPEND);
+  c.problem.seq_q = 1;
+  const Verdict v = judge(c, *find_property("append_in_two"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_NE(v.message.find("the relation does not apply"), std::string::npos) << v.message;
+  c.problem.seq_q = 2;
+  EXPECT_EQ(judge(c, *find_property("append_in_two"), target, documented()).message, "");
 }
 
 // Copies a pair only if its destination is above that of the pair before.
