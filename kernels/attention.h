@@ -917,7 +917,7 @@ typedef struct attn_domain {
   attn_sizes seq_k;
   attn_sizes dim_qk;
   attn_sizes dim_v;
-  int32_t equal_lengths; /* boolean: seq_q = seq_k */
+  int32_t equal_lengths; /* boolean: seq_q = seq_k, and a packed entry has as many keys as queries */
   int32_t equal_dims;    /* boolean: dim_qk = dim_v */
   int32_t causal;        /* 0: either; 1: never; 2: always */
   int32_t align;         /* of a causal mask, if seq_q and seq_k differ. 0: either; else 1 + attn_align */

@@ -96,7 +96,7 @@ Reference evaluate_merge(const attn_problem& problem, const attn_tensors& host, 
   // Evaluating no row gives a result of the right shape.
   Reference out = evaluate_keys(forward, {}, model, {}, 0, 0);
   Merge merge(problem, host, model, &out);
-  for (const int64_t row : sampled_rows(problem, plan.tile_q, sample)) merge.row(row);
+  for (const int64_t row : sampled_rows(problem, host, plan.tile_q, sample)) merge.row(row);
   return out;
 }
 

@@ -445,7 +445,7 @@ Reference evaluate_visible(const attn_problem& problem, const attn_tensors& host
 Reference evaluate(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan,
                    const Calibration& calibration, RowSample sample, bool exact) {
   const ErrorModel model = make_error_model(problem, plan, calibration);
-  const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+  const std::vector<int64_t> rows = sampled_rows(problem, host, plan.tile_q, sample);
   Reference out = evaluate_keys(problem, host, model, rows, 0, problem.seq_k, exact);
   if (problem.has_sink && capped_plan(problem, plan, calibration).lse_sink) {
     Reference apart = evaluate_keys(without_sinks(problem), host, model, rows, 0, problem.seq_k);

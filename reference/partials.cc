@@ -18,7 +18,7 @@ PartialReference evaluate_partials(const attn_problem& problem, const attn_tenso
   out.first_key = split == 0 ? 0 : std::min(problem.seq_k, split * length);
   out.last_key = std::min(problem.seq_k, out.first_key + length);
   out.reference = evaluate_keys(without_sinks(problem), host, partial_error_model(problem, plan, calibration),
-                                sampled_rows(problem, plan.tile_q, sample), out.first_key, out.last_key);
+                                sampled_rows(problem, host, plan.tile_q, sample), out.first_key, out.last_key);
   return out;
 }
 

@@ -13,7 +13,7 @@ Reference evaluate_selected(const attn_problem& problem, const attn_tensors& hos
                             const Calibration& calibration, RowSample sample, bool exact) {
   require_known(kSelectedKnows, problem.features);
   return evaluate_visible(problem, host, selected_error_model(problem, plan, calibration),
-                          sampled_rows(problem, plan.tile_q, sample), exact);
+                          sampled_rows(problem, host, plan.tile_q, sample), exact);
 }
 
 }  // namespace attnfuzz

@@ -131,7 +131,7 @@ enum class PageJunk : uint8_t {
   kLargest,   // 2^31 - 1
   kSpare,     // a page that no batch entry has; -1 if there is none
   kAnother,   // a page of any batch entry; -1 if there is none
-  kMixed,     // each is one of these
+  kMixed,     // each is one of the first four
 };
 inline constexpr int kPageJunks = 6;
 

@@ -48,8 +48,13 @@ bool adapted(Case& c, const Property& property, const Target& target, std::strin
     }
   }
   keep_known(property, c);
+  if (declared && !has_entries_within(*declared, c.problem)) {
+    *why = "the kernel takes equal lengths alone, and a packed entry has other keys than queries";
+    return false;
+  }
   fit_memory(c);  // keys of 8 bits may have become larger
   if (!property.adapt(c, target.info(), why)) return false;
+  if (declared) entries_within(*declared, c.problem);
   if (lies) lay_within(*declared, c);
   fit_memory(c);
   if (lies) lay_within(*declared, c);  // the domain may need what was given up
@@ -80,6 +85,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
   trial.verdict().property = property.name;
   if (property.ask) property.ask(trial);
   if (!trial.done()) property.check(trial);
+  trial.pass_outside_domain();
   Verdict v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail && v.kind == Kind::kRelation && trial.asked_fast()) {
     // A relation uses the bounds of several runs, and some of these are the fast oracle's.
@@ -98,6 +104,10 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
 }
 
 void weigh_rows(Verdict& v) {
+  if (v.outcome == Outcome::kPass && v.rows > 0 && v.sampled == 0) {
+    v.outcome = Outcome::kNotJudged;
+    v.message = "none of " + std::to_string(v.rows) + " rows was compared";
+  }
   if (v.outcome != Outcome::kPass || 2 * (v.uninformative_rows + v.unconstrained_rows) <= v.sampled) return;
   v.outcome = Outcome::kNotJudged;
   v.message = std::to_string(v.uninformative_rows) + " uninformative and " +

@@ -8,6 +8,7 @@
 #include "properties/case/codec/as_contract.h"
 #include "properties/case/features/domain.h"
 #include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 #include "properties/data/recipe.h"
 #include "properties/judge/judge.h"
 #include "properties/judge/oracles.h"
@@ -25,13 +26,31 @@ namespace {
 constexpr double kOracleWork = 0x1p28;
 constexpr int64_t kFewestRows = 64;
 
+// The queries of all batch entries, and their pairs with a key that exists.
+struct Pairs {
+  double queries = 0, pairs = 0;
+};
+
+Pairs pairs_of(const Problem& p) {
+  const auto batch = static_cast<double>(p.batch), queries = static_cast<double>(p.seq_q);
+  if (!p.packed_q && !p.packed_k && !p.key_lengths)
+    return {batch * queries, batch * queries * static_cast<double>(p.seq_k)};
+  Pairs all;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const Lengths of = lengths_of(p, b);
+    all.queries += static_cast<double>(of.queries);
+    all.pairs += static_cast<double>(of.queries) * static_cast<double>(of.keys);
+  }
+  return all;
+}
+
 RowSample sample_of(const Problem& p) {
-  const double row = static_cast<double>(p.seq_k) * static_cast<double>(p.dim_qk + p.dim_v);
-  const double rows =
-      static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seq_q);
+  const auto [queries, pairs] = pairs_of(p);
+  const double heads = static_cast<double>(p.heads_q),
+               work = heads * pairs * static_cast<double>(p.dim_qk + p.dim_v);
   RowSample sample;
-  if (row * rows > kOracleWork) {
-    sample.limit = std::max<int64_t>(kFewestRows, static_cast<int64_t>(kOracleWork / row));
+  if (work > kOracleWork) {
+    sample.limit = std::max<int64_t>(kFewestRows, static_cast<int64_t>(kOracleWork / work * heads * queries));
     sample.seed = 1;
   }
   return sample;
@@ -296,6 +315,15 @@ const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
   return nullptr;
 }
 
+void Trial::pass_outside_domain() {
+  if (verdict_.outcome != Outcome::kRefused || !verdict_.refused || variants_ < 2) return;
+  if (!prepared_ || !target_.domain() || takes(*target_.domain(), prepared_->c.problem)) return;
+  verdict_.outcome = Outcome::kPass;
+  verdict_.refused = false;
+  verdict_.message =
+      "the relation does not apply, as a variant is outside of the kernel's domain: " + verdict_.message;
+}
+
 const Run* Trial::run_in_place(const Case& c, std::string_view label) {
   if (given_) {
     const Run* given = given_run(c, label);
@@ -348,7 +376,7 @@ const Run* Trial::run_calls(Execution& e, std::string_view label, bool on_others
     if (!accept_run(timed(e, [&] { return e.run(c.calls[n]); }), verdict_)) break;
     if (n == 0) {
       // The oracle runs once for each case, because check_memory() below fails a call that changed
-      // an input.
+      // an input. Tables that it uses as indices are copies (LaidOut::given()).
       if (!evaluate(e, *run)) break;
       if (variant == 0 && e.operation.feature != 0) verdict_.assumptions = run->reference.assumptions;
       if (variant == 0 && calibration_.error_cap)

@@ -94,6 +94,9 @@ class Trial {
   const Run* run(const Case& c, std::string_view label = "");
   // run() for a variant that the kernel may refuse: nullptr then, and the trial goes on without it.
   const Run* run_if_taken(const Case& c, std::string_view label);
+  // Called after check(). If it ended because the kernel refused a variant outside of its domain, the relation
+  // does not apply. The case then passes, because its other runs were judged.
+  void pass_outside_domain();
   // run() in the memory of the last case, which must have the same shape. If the first call is on a
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);

@@ -88,6 +88,19 @@ void LaidOut::fill_input(TensorId t) {
     for_each_row(e, [&](const Index& at, std::byte* row) { rows.write(at, row); });
   }
   e.hash = hash_touched(e);
+  if (is_integer(spec_of(t))) give_copy(t, tables_[static_cast<size_t>(t)]);
+}
+
+void LaidOut::give_copy(TensorId t, std::vector<std::byte>& copy) {
+  const Extent& e = extent(t);
+  const auto [stores, heads, rows, columns] = e.g.size;
+  const auto bytes = static_cast<size_t>(e.g.row_bytes());
+  const RowSpace all(stores, heads, rows);
+  copy.resize(static_cast<size_t>(all.count()) * bytes);
+  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
+    std::memcpy(&copy[static_cast<size_t>(all.of(at.n[0], at.n[1], at.n[2])) * bytes], row, bytes);
+  });
+  set_view(given_, spec_of(t), {copy.data(), {heads * rows * columns, rows * columns, columns, 1}});
 }
 
 // The place of a state in the lists of states.
@@ -100,13 +113,7 @@ void LaidOut::lay_out_state(TensorId t) {
   if (!e.g.present) return;
   fill_input(t);
   state_digests_[place_of(t)] = hash_elements(e);
-  const auto [stores, heads, slots, columns] = e.g.size;
-  before_[place_of(t)].resize(static_cast<size_t>(stores * heads * slots * e.g.row_bytes()));
-  for_each_dense_row(e, [&](const Index& at, const std::byte* row) {
-    std::memcpy(before(t, at), row, static_cast<size_t>(e.g.row_bytes()));
-  });
-  set_view(given_, spec_of(t),
-           {before_[place_of(t)].data(), {heads * slots * columns, slots * columns, columns, 1}});
+  give_copy(t, before_[place_of(t)]);
 }
 
 std::byte* LaidOut::before(TensorId t, const Index& at) {

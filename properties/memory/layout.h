@@ -79,8 +79,9 @@ class LaidOut {
 
   const attn_problem& problem() const { return problem_; }
   const attn_tensors& tensors() const { return tensors_; }
-  // As tensors(), but with dense copies, owned by this object, of two kinds of tensors as they were before a call:
-  // states, and inputs in the memory of an output.
+  // As tensors(), but with dense copies, owned by this object, of three kinds of tensors as they were before a
+  // call: states, inputs in the memory of an output, and tables of integers. The oracle uses the elements of
+  // tables as indices, and a faulty call may have written them.
   const attn_tensors& given() const { return given_; }
   attn_env env() const;  // back end 0; no callbacks, stream or probe
 
@@ -129,6 +130,8 @@ class LaidOut {
   const Extent& extent(TensorId t) const;
   attn_tensor place(TensorId t);
   void fill_input(TensorId t);
+  // Points given() to a dense copy of a tensor.
+  void give_copy(TensorId t, std::vector<std::byte>& copy);
   void lay_out_state(TensorId t);
   void restore_state(TensorId t);
   // A row of a state as it is before a call.
@@ -161,7 +164,7 @@ class LaidOut {
   std::vector<Extent> extents_;
   std::vector<Overwritten> overwritten_;
   bool workspace_used_ = false, keeps_states_ = false;
-  std::array<std::vector<std::byte>, kTensorCount> derived_;
+  std::array<std::vector<std::byte>, kTensorCount> derived_, tables_;
   std::array<std::vector<std::byte>, kStates.size()> before_;  // states before a call, dense
   std::array<uint64_t, kStates.size()> state_digests_ = {};
   float dead_lse_ = -std::numeric_limits<float>::infinity();  // of an input; see recipe_row()

@@ -209,7 +209,8 @@ def key_counts(p, key_lengths):
     """The number of keys of each batch entry, in an array of NumPy or torch like key_lengths: the length, clamped to 0 ..
     p.seq_k. If keys stand for blocks, a length counts positions, and the keys are the blocks that end within it."""
     step = max(p.key_step, 1)
-    return ((key_lengths - p.key_offset + step - 1) // step).clip(0, p.seq_k)
+    within = key_lengths.clip(0, most_positions(p))  # the sum of an int32 of 2^31 - 1 would wrap
+    return ((within - p.key_offset + step - 1) // step).clip(0, p.seq_k)
 
 
 def _diagonal(p, key_lengths):

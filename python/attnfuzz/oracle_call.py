@@ -1,6 +1,7 @@
 """A call of attention made of arrays of any library, and the oracle's answer to it."""
 
 import ctypes
+import math
 
 from attnfuzz import contract as c
 from attnfuzz.domain import Domain
@@ -26,6 +27,37 @@ def _load():
     if _library is None:
         _library = ctypes.CDLL(find("lib", "libattnfuzz-oracle.so"))
     return _library
+
+
+# Bytes of an element of a result while it is judged: value, bound and ratio here, value, bound and rule in the library, and
+# the number that was computed.
+_JUDGED_BYTES = 3 * 8 + 2 * 8 + 1 + 4
+
+
+def _free_bytes():
+    """The memory that this process may still take; infinite where Linux does not say."""
+    import resource
+
+    try:
+        with open("/proc/meminfo") as lines:
+            free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        with open("/proc/self/statm") as sizes:
+            taken = int(sizes.read().split()[0]) * resource.getpagesize()
+    except (OSError, StopIteration):
+        return float("inf")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return free if limit == resource.RLIM_INFINITY else min(free, limit - taken)
+
+
+def _expect_room(outputs):
+    """Packed entries are judged as if each had as many rows as the longest. `outputs`: (shape, ..., packed entries or None)."""
+    packed = [(math.prod(shape), side) for shape, _, side in outputs if side]
+    needed, free = _JUDGED_BYTES * sum(elements for elements, _ in packed), _free_bytes() if packed else 0
+    if needed > free:
+        side = packed[0][1]
+        raise MemoryError(f"cu_seqlens_{side.name}: {side.batch} packed entries, each judged as if it had max_seqlen_{side.name} = "
+                          f"{side.longest} rows, take {needed / 1e9:.1f} GB, and {max(free, 0) / 1e9:.1f} GB are free: judge fewer "
+                          "entries in a call, or those of like lengths together")
 
 
 def on_host(name, array, types):
@@ -76,6 +108,7 @@ class _Packed:
     def __init__(self, name, cu, rows, longest):
         import numpy
 
+        self.name = name
         self.cu = cu = _integers(f"cu_seqlens_{name}", cu, 1, "(batch + 1)")
         if not len(cu):
             raise ValueError(f"cu_seqlens_{name} is empty: must be integers, (batch + 1)")
@@ -320,6 +353,7 @@ class Call:
         "assumptions" and "rows" (all, uninformative, unconstrained); an output that is not asked for is None."""
         import numpy
 
+        _expect_room([output for output in outputs.values() if output is not None])
         rows_of_call = (ctypes.c_int64 * 3)()
         text = ctypes.create_string_buffer(4096)
         answer, structs = {}, []

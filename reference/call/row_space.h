@@ -22,6 +22,8 @@ class RowSpace {
   RowSpace(int64_t batch, int64_t heads, int64_t queries) : batch_(batch), heads_(heads), queries_(queries) {}
 
   int64_t count() const { return batch_ * heads_ * queries_; }
+  int64_t heads() const { return heads_; }
+  int64_t queries() const { return queries_; }
   int64_t of(int64_t b, int64_t h, int64_t i) const { return (b * heads_ + h) * queries_ + i; }
   int64_t of(const Row& at) const { return of(at.b, at.h, at.i); }
   // 0 <= row < count().

@@ -49,7 +49,7 @@ std::optional<Reference> forward_on_device(Session& session, const Asked& asked,
     *why = "Q and K that are converted";
     return std::nullopt;
   }
-  std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+  std::vector<int64_t> rows = sampled_rows(problem, host, plan.tile_q, sample);
   // Absent rows are left to the host. They have no keys, whatever their lists name.
   const std::vector<int64_t> absent = take_absent(problem, host, &rows);
   if (rows.empty()) return evaluate_keys(without_lists(problem), host, model, absent, 0, 0);

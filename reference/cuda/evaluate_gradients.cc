@@ -171,7 +171,7 @@ std::optional<Reference> gradients_on_device(Session& session, const Asked& aske
   Reference due = gradients::unset_gradients(problem, host, model);
   if (results.bytes > 0) {
     run(session, packed, results);
-    take(session, asked, rows, gradients::wanted(problem, plan, sample), results, due);
+    take(session, asked, rows, gradients::wanted(problem, host, plan, sample), results, due);
   }
   if (forward) forward->add_assumptions(&due);
   return due;

@@ -24,7 +24,7 @@ std::optional<Reference> merge_on_device(Session& session, const Asked& asked, s
   *why = unknown_features({"the oracle of merges on a GPU", kMergeKnows.bits}, problem.features);
   if (!why->empty()) return std::nullopt;
   const ErrorModel model = merge_error_model(problem, plan, calibration);
-  const std::vector<int64_t> rows = sampled_rows(problem, plan.tile_q, sample);
+  const std::vector<int64_t> rows = sampled_rows(problem, host, plan.tile_q, sample);
   const RowResults results(rows.size(), static_cast<size_t>(problem.dim_v), false);
   if (results.bytes > kMostResults) {
     *why = "more than 512 MiB of results";

@@ -66,22 +66,21 @@ Terms make_terms(const attn_problem& problem, const attn_plan& plan, const Error
   return terms;
 }
 
-Wanted wanted(const attn_problem& problem, const attn_plan& plan, RowSample sample) {
+Wanted wanted(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, RowSample sample) {
   if ((problem.features & (ATTN_FEATURE_DBIAS | ATTN_FEATURE_DSINK)) != 0) sample.limit = 0;
   Wanted out;
   out.rows.assign(static_cast<size_t>(RowSpace(problem).count()), sample.limit == 0);
   out.keys.assign(static_cast<size_t>(problem.batch * problem.heads_kv * problem.seq_k), sample.limit == 0);
   if (sample.limit == 0) return out;
-  for (const int64_t row : sampled_rows(problem, plan.tile_q, sample))
+  for (const int64_t row : sampled_rows(problem, host, plan.tile_q, sample))
     out.rows[static_cast<size_t>(row)] = true;
-  attn_problem keys = problem;
-  keys.heads_q = problem.heads_kv;
-  keys.seq_q = problem.seq_k;
-  const double queries =
-      static_cast<double>(problem.seq_q) * static_cast<double>(problem.heads_q / problem.heads_kv);
-  const double share = static_cast<double>(problem.seq_k) / std::max(queries, 1.0);
+  const Sequences sequences(problem, host);
+  const RowSpace keys(problem.batch, problem.heads_kv, problem.seq_k);
+  const auto queries = static_cast<double>(rows_present(RowSpace(problem), sequences.queries));
+  const double share = static_cast<double>(rows_present(keys, sequences.keys)) / std::max(queries, 1.0);
   sample.limit = std::max<int64_t>(64, static_cast<int64_t>(static_cast<double>(sample.limit) * share));
-  for (const int64_t key : sampled_rows(keys, plan.tile_k, sample)) out.keys[static_cast<size_t>(key)] = true;
+  for (const int64_t key : sampled_rows(keys, sequences.keys, plan.tile_k, sample))
+    out.keys[static_cast<size_t>(key)] = true;
   return out;
 }
 

@@ -27,7 +27,7 @@ struct Wanted {
   std::vector<bool> rows, keys;
 };
 // With dbias or dsink, all: a sum over queries needs them.
-Wanted wanted(const attn_problem& problem, const attn_plan& plan, RowSample sample);
+Wanted wanted(const attn_problem& problem, const attn_tensors& host, const attn_plan& plan, RowSample sample);
 
 // The outputs, of which nothing is known yet. Queries that no batch entry has are marked as absent.
 Reference unset_gradients(const attn_problem& problem, const attn_tensors& host, const ErrorModel& model);

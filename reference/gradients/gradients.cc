@@ -36,7 +36,7 @@ class Gradients {
         sequences_(problem, host),
         saved_(problem, host, plan, calibration, exact, model_, sequences_),
         gathered_((problem.features & ATTN_FEATURE_SELECTED_BACKWARD) != 0),
-        wanted_(wanted(problem, plan, sample)),
+        wanted_(wanted(problem, host, plan, sample)),
         out_(unset_gradients(problem, host, model_)),
         dbias_(problem, host),
         dsink_(static_cast<size_t>(saved_.sinks ? problem.heads_q : 0)) {}

@@ -265,7 +265,7 @@ Reference evaluate_block_scores(const attn_problem& problem, const attn_tensors&
   require_known(kBlockScoresKnow, problem.features);
   attn_problem lists = problem;
   lists.heads_q = problem.heads_kv;
-  std::vector<int64_t> rows = sampled_rows(lists, plan.tile_q, sample);
+  std::vector<int64_t> rows = sampled_rows(lists, host, plan.tile_q, sample);
   const std::vector<int64_t> absent = take_absent(lists, host, &rows);
   Reference due = BlockScores(problem, host, plan, calibration).take(rows);
   for (const int64_t row : absent) due.state[static_cast<size_t>(row)] = RowState::kAbsent;

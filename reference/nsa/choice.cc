@@ -59,7 +59,7 @@ Reference evaluate_choice(const attn_problem& problem, const attn_tensors& host,
   out.columns = problem.select;
   out.integer.assign(static_cast<size_t>(due.rows * problem.select), -1);
   out.rule.assign(out.integer.size(), static_cast<uint8_t>(Due::kAnything));
-  std::vector<int64_t> judged = sampled_rows(problem, plan.tile_q, sample);
+  std::vector<int64_t> judged = sampled_rows(problem, host, plan.tile_q, sample);
   for (const int64_t row : take_absent(problem, host, &judged)) due.state[static_cast<size_t>(row)] = RowState::kAbsent;
   for (const int64_t row : judged) {
     const Row at = rows.at(row);

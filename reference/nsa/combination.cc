@@ -111,7 +111,7 @@ Reference evaluate_combination(const attn_problem& problem, const attn_tensors& 
   due.state.assign(static_cast<size_t>(due.rows), RowState::kSkipped);
   due.outputs.push_back(unset_output(TensorId::kO, problem.dim_v, due.rows * problem.dim_v, output_overflow(model)));
   Combination combination(problem, host, model, &due);
-  for (const int64_t row : sampled_rows(problem, plan.tile_q, sample)) combination.row(row);
+  for (const int64_t row : sampled_rows(problem, host, plan.tile_q, sample)) combination.row(row);
   return due;
 }
 

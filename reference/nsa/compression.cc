@@ -99,7 +99,7 @@ Reference evaluate_compression(const attn_problem& problem, const attn_tensors& 
     due.outputs.push_back(unset_output(tensor, columns, due.rows * columns, output_overflow(model)));
   Means keys(problem, host, host.k, problem.dim_qk, model, TensorId::kKCmp, &due);
   Means values(problem, host, host.v, problem.dim_v, model, TensorId::kVCmp, &due);
-  std::vector<int64_t> judged = sampled_rows(problem, plan.tile_q, sample);
+  std::vector<int64_t> judged = sampled_rows(problem, host, plan.tile_q, sample);
   for (const int64_t row : take_absent(problem, host, &judged)) due.state[static_cast<size_t>(row)] = RowState::kAbsent;
   for (const int64_t row : judged) {
     const Row at = rows.at(row);

@@ -45,8 +45,8 @@ struct Args {
   Stream stream;  // a kernel that does not use it may launch on any stream: the copy of O waits for all streams
   // With Takes::page, K and V are (page, slot, head, dim): num_pages pages of page_size keys. Key j of batch
   // entry b is in slot j % page_size of page block_table[b * pages_per_seq + j / page_size], and the entry has
-  // key_lengths[b] keys, from 0 to Sk. Entries of the table that no key needs may hold any number, and slots
-  // without a key hold NaN.
+  // key_lengths[b] keys, from 0 to Sk. Entries of the table that no key needs may hold any number, and so may
+  // slots without a key; most hold NaN.
   const int* block_table = nullptr;
   const int* key_lengths = nullptr;
   int page_size = 0, pages_per_seq = 0, num_pages = 0;

@@ -123,7 +123,7 @@ struct Takes {
   Sizes heads = at_most(128);
   Sizes group = one_of(1);  // query heads per KV head
   bool equal_dims = true;
-  bool equal_lengths = false;
+  bool equal_lengths = false;  // seq_q = seq_k; if packed, each sequence has as many keys as queries
   Causal causal = Causal::kNever;
   attn_align align = ATTN_TOP_LEFT;  // of the causal mask, the window and slopes, if lengths differ
   Lse lse = Lse::kNone;

@@ -147,6 +147,7 @@ void place_order(const attn_domain& domain, Problem& p) {
 
 void fit_rest(const attn_domain& domain, Case& c) {
   Problem& p = c.problem;
+  entries_within(domain, p);
   const uint32_t taken = domain.dtypes & 7;
   if (taken != 0 && !(taken >> p.dtype & 1)) set_dtype(c, std::countr_zero(taken));
   place_order(domain, p);
@@ -180,6 +181,27 @@ int64_t reach_of(const attn_domain& domain, const attn_sizes& sizes) {
 }
 
 }  // namespace
+
+bool takes(const attn_domain& domain, const Problem& p) {
+  Problem inside = p;
+  fit_sizes(domain, inside);
+  place_order(domain, inside);
+  return inside == p && has_entries_within(domain, p);
+}
+
+void entries_within(const attn_domain& domain, Problem& p) {
+  if (!domain.equal_lengths || p.paging || (p.features & ATTN_FEATURE_APPEND) != 0) return;
+  if (!p.packed_q && !p.packed_k) return;
+  if (!p.packed_q) p.packed_q = p.packed_k;
+  if (!p.packed_k) p.packed_k = p.packed_q;
+  p.packed_k->lengths = p.packed_q->lengths;
+}
+
+bool has_entries_within(const attn_domain& domain, const Problem& p) {
+  Problem inside = p;
+  entries_within(domain, inside);
+  return inside == p;
+}
 
 void fit_sizes(const attn_domain& domain, Problem& p) { place_sizes(domain, nearest, false, p); }
 

@@ -24,6 +24,14 @@ void fit(const attn_domain& domain, Case& c);
 // fit() for sizes only.
 void fit_sizes(const attn_domain& domain, Problem& p);
 
+// True if the sizes, the diagonal and its alignment lie in the domain.
+bool takes(const attn_domain& domain, const Problem& p);
+
+// With equal lengths, each packed entry has as many keys as queries, so both sides are packed, or none. Keys in
+// pages and appended rows are no such sides.
+void entries_within(const attn_domain& domain, Problem& p);
+bool has_entries_within(const attn_domain& domain, const Problem& p);
+
 // Operation::shape() draws some fields anew. For operations that list or choose blocks these are causality and
 // alignment; for scores of blocks, also the number of keys and the scale; for a compression, the number of rows.
 // Choices and compressions have one number of heads, that of the drawn KV heads. shaped_within() moves these

@@ -3,6 +3,7 @@
 #include "properties/case/case.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/places/geometry.h"
+#include "properties/case/places/packed.h"
 
 namespace attnfuzz {
 namespace {
@@ -29,6 +30,28 @@ Complaint bad_memory(const Case& c) {
   return std::nullopt;
 }
 
+// The judge holds each result as if all packed entries were as long as the longest: a number of the kernel, and
+// a value, a bound and a rule.
+constexpr int64_t kJudgedBytes = sizeof(float) + 2 * sizeof(double) + 1;
+// More than the results of a case without packed entries take.
+constexpr int64_t kMostJudged = 8 * kMaxCaseBytes;
+
+Complaint too_much_to_judge(const Case& c) {
+  const Problem& p = c.problem;
+  Wide bytes = 0;
+  for (const TensorSpec& spec : kTensors) {
+    if (!is_written(spec) || !is_present(c, spec.id) || !packing_of(p, spec.id)) continue;
+    Wide elements = 1;
+    for (const int64_t size : logical_size(p, spec.id)) elements *= size;
+    bytes += elements * kJudgedBytes;
+  }
+  if (bytes <= kMostJudged) return std::nullopt;
+  return cat(p.packed_q ? "packed_q" : "packed_k", ": judging the results takes ",
+             static_cast<int64_t>(bytes >> 30), " GiB, because each of ", p.batch,
+             " entries counts with seq_q = ", p.seq_q, " queries and seq_k = ", p.seq_k, " keys; at most ",
+             kMostJudged >> 30, " GiB are taken: make these or the batch smaller");
+}
+
 }  // namespace
 
 void store_v_apart(Case& c) {
@@ -48,7 +71,8 @@ std::optional<std::string> illegal(const Case& c) {
     if (auto why = feature->illegal(c)) return why;
   }
   if (c.build_kind.empty()) return "lane is empty; the usual one is \"plain\"";
-  return bad_memory(c);
+  if (auto why = bad_memory(c)) return why;
+  return too_much_to_judge(c);
 }
 
 void fit_memory(Case& c) {

@@ -71,6 +71,7 @@ Pages::Pages(const Paging& paging, std::vector<int64_t> keys, int64_t columns)
 }
 
 std::optional<StoredRow> Pages::owner(const StoredRow& stored) const {
+  if (stored.entry >= count()) return std::nullopt;  // the redzone of a pool without pages
   const int64_t place = place_of_[static_cast<size_t>(stored.entry)];
   if (place >= first_.back()) return std::nullopt;
   const bool common = place < shared_;

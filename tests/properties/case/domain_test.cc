@@ -132,6 +132,29 @@ TEST(Domain, DrawsAreInside) {
   }
 }
 
+// Equal lengths are those of each packed entry, too.
+TEST(Domain, EqualLengthsHoldForPackedEntries) {
+  GeneratorConfig config;
+  config.features = ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED;
+  config.domain = domain_of([](attn_domain& d) { d.equal_lengths = 1; });
+  int packed = 0, long_entries = 0;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const Case c = draw(config, 3, i);
+    const Problem& p = c.problem;
+    if (p.paging || (!p.packed_q && !p.packed_k)) continue;
+    ++packed;
+    ASSERT_TRUE(p.packed_q && p.packed_k) << encode(c);
+    EXPECT_EQ(p.packed_q->lengths, p.packed_k->lengths) << encode(c);
+    long_entries += std::ranges::any_of(p.packed_q->lengths, [](int64_t n) { return n > 16; });
+    Case one_side = c;
+    one_side.problem.packed_q.reset();
+    fit(*config.domain, one_side);
+    EXPECT_EQ(one_side.problem.packed_q->lengths, p.packed_k->lengths);
+  }
+  EXPECT_GT(packed, 150);
+  EXPECT_GT(long_entries, 50);
+}
+
 // If keys stand for blocks, the alignments differ even with as many keys as queries: the diagonal lies by
 // positions.
 TEST(Domain, TheAlignmentHoldsForKeysOfBlocks) {

@@ -92,6 +92,24 @@ TEST(Illegal, NamesTheFieldAndItsLegalValues) {
   }
 }
 
+// The judge holds results as if each packed entry were as long as the longest.
+TEST(Illegal, PackedEntriesThatAreTooMuchToJudge) {
+  Case c = legal_case();
+  c.problem = {};
+  c.problem.seq_q = int64_t{1} << 31;
+  c.problem.packed_q = Packing{.lengths = {1}};
+  const auto why = illegal(c);
+  ASSERT_TRUE(why);
+  EXPECT_NE(why->find("packed_q: judging the results takes 84 GiB"), std::string::npos) << *why;
+  c.problem.seq_q = 1 << 16;
+  EXPECT_EQ(illegal(c), std::nullopt);
+  c.problem.batch = 64, c.problem.heads_q = c.problem.heads_kv = 32, c.problem.dim_v = 128;
+  c.problem.packed_q->lengths.assign(64, 1);
+  EXPECT_TRUE(illegal(c));
+  c.problem.seq_q = 1 << 11;
+  EXPECT_EQ(illegal(c), std::nullopt) << *illegal(c);
+}
+
 TEST(Illegal, ExtremesThatAreLegal) {
   const std::function<void(Case&)> extremes[] = {
       [](Case& c) { c.problem.seq_q = c.problem.seq_k = 0; },

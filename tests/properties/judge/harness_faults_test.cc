@@ -251,6 +251,25 @@ TEST_P(EachDtype, NoToleranceHasGrown) {
   }
 }
 
+// The reference reads rows where tables say, and a kernel may have written a table.
+TEST(HarnessFaults, AKernelThatWritesATableIsReported) {
+  Case packed = gaussian(ATTN_F16, 20), paged = packed;
+  packed.problem.packed_q = packed.problem.packed_k = Packing{.lengths = {20}};
+  paged.problem.key_lengths = {20};
+  paged.problem.paging = Paging{.size = 8};
+  const auto written = [](const Case& c, const Meddler::Answer& answer) {
+    Meddler target;
+    target.answer = answer;
+    const Verdict v = reference(c, target);
+    EXPECT_STREQ(to_string(v.kind), to_string(Kind::kInputChanged)) << v.message;
+  };
+  constexpr int64_t kFar = int64_t{1} << 40;
+  const auto set = [](const void* table) { static_cast<int64_t*>(const_cast<void*>(table))[1] = kFar; };
+  written(packed, [&](const attn_problem&, const attn_tensors& t) { set(t.cu_q); });
+  written(packed, [&](const attn_problem&, const attn_tensors& t) { set(t.cu_k); });
+  written(paged, [&](const attn_problem&, const attn_tensors& t) { set(t.block_table.data); });
+}
+
 // The bound does not depend on earlier results.
 TEST_P(EachDtype, ABoundIsTheSameAfterAFailure) {
   const Case c = gaussian(GetParam(), 20);

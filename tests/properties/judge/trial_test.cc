@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 #include "properties/judge/judge.h"
 #include "properties/judge/same_work.h"
+#include "tests/fuzz/batch/oracle_target.h"
 #include "tests/properties/support/fake_target.h"
 
 namespace attnfuzz {
@@ -194,6 +196,100 @@ TEST(Trial, HugeCasesAreSampledAndSaySo) {
   EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
   EXPECT_LT(v.sampled, v.rows);
   EXPECT_GT(v.sampled, 0);
+}
+
+// The longest length is far above the lengths. All rows are judged, because they cost little.
+TEST(Trial, RowsOfShortPackedEntriesAreJudged) {
+  Case c = of_keys(8192);
+  Problem& p = c.problem;
+  p.batch = 16, p.dim_qk = p.dim_v = 16;
+  p.packed_q = p.packed_k = Packing{.lengths = std::vector<int64_t>(16, 16)};
+  OracleTarget kernel, wrong([](attn_problem& x, attn_tensors& t) {
+    static std::vector<int64_t> borders;  // of keys: entry 5 has one key, and entry 6 the others
+    const auto* given = static_cast<const int64_t*>(t.cu_k);
+    borders.assign(given, given + x.batch + 1);
+    borders[6] -= 15;
+    t.cu_k = borders.data();
+  });
+  const Verdict right = judge(c, *find_property("reference"), kernel, documented());
+  EXPECT_EQ(right.outcome, Outcome::kPass) << right.message;
+  EXPECT_EQ(right.rows, 2 * 16 * 16);
+  EXPECT_EQ(right.sampled, right.rows);
+  EXPECT_EQ(judge(c, *find_property("reference"), wrong, documented()).outcome, Outcome::kFail);
+}
+
+TEST(Trial, APassWithoutAComparedRowIsNone) {
+  Verdict v;
+  v.rows = 5;
+  weigh_rows(v);
+  EXPECT_EQ(v.outcome, Outcome::kNotJudged);
+  EXPECT_EQ(v.message, "none of 5 rows was compared");
+  Verdict planned;  // of a property that runs nothing
+  weigh_rows(planned);
+  EXPECT_EQ(planned.outcome, Outcome::kPass);
+}
+
+// A kernel that takes 64 queries alone, and says so.
+class OneLengthTarget : public OracleTarget {
+ public:
+  explicit OneLengthTarget(Misreads misreads = nullptr) : OracleTarget(misreads) {
+    attn_domain domain = {};
+    domain.size = sizeof domain;
+    domain.seq_q.least = domain.seq_q.most = 64;
+    terms = domain;
+  }
+  PlanReply plan(const attn_problem& p, const attn_tensors& t, const attn_env& env) override {
+    if (p.seq_q == 64) return OracleTarget::plan(p, t, env);
+    PlanReply refused;
+    refused.status = ATTN_UNSUPPORTED;
+    refused.reason = "other than 64 queries";
+    return refused;
+  }
+};
+
+// If a relation's variant is outside of the kernel's domain, the case is judged by its other runs.
+TEST(Judge, ARelationThatLeavesTheDomainDoesNotApply) {
+  Case c = of_keys(64);
+  c.problem.packed_q = c.problem.packed_k = Packing{.lengths = {17, 64}};
+  for (const char* property : {"packed_alone", "packed_slack"}) {
+    OneLengthTarget right, wrong([](attn_problem& p, attn_tensors&) { p.scale *= 1.1f; }), unlimited;
+    unlimited.terms.reset();
+    const Verdict v = judge(c, *find_property(property), right, documented());
+    EXPECT_EQ(v.outcome, Outcome::kPass) << property << ": " << v.message;
+    EXPECT_EQ(v.sampled, 2 * (17 + 64));
+    EXPECT_EQ(judge(c, *find_property(property), wrong, documented()).outcome, Outcome::kFail) << property;
+    // The kernel of this test refuses what it did not exclude.
+    if (std::string_view(property) == "packed_slack")
+      EXPECT_EQ(judge(c, *find_property(property), unlimited, documented()).outcome, Outcome::kRefused);
+  }
+  Case outside = of_keys(63);  // the case itself is refused
+  OneLengthTarget target;
+  EXPECT_EQ(judge(outside, *find_property("reference"), target, documented()).outcome, Outcome::kRefused);
+}
+
+// plan() cannot see the lengths of packed entries, so the judge holds a case to them.
+TEST(Judge, EqualLengthsAreThoseOfPackedEntries) {
+  Case c = of_keys(9);
+  c.problem.packed_q = c.problem.packed_k = Packing{.lengths = {9, 4}};
+  OracleTarget target;
+  target.terms.emplace().size = sizeof(attn_domain);
+  target.terms->equal_lengths = 1;
+  EXPECT_EQ(judge(c, *find_property("reference"), target, documented()).outcome, Outcome::kPass);
+  c.problem.packed_k->lengths[1] = 5;
+  const Verdict v = judge(c, *find_property("reference"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kRefused);
+  EXPECT_NE(v.message.find("equal lengths"), std::string::npos) << v.message;
+  c.problem.packed_k.reset();  // the keys of each entry are those of the longest
+  EXPECT_EQ(judge(c, *find_property("reference"), target, documented()).outcome, Outcome::kRefused);
+  const Property& packed = *find_property("packed_alone");  // packs a dense case
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    Case dense = of_keys(9);
+    dense.q.seed = dense.k.seed = seed;
+    std::string why;
+    ASSERT_TRUE(adapted(dense, packed, target, &why)) << why;
+    ASSERT_TRUE(dense.problem.packed_q && dense.problem.packed_k);
+    EXPECT_EQ(dense.problem.packed_q->lengths, dense.problem.packed_k->lengths);
+  }
 }
 
 // plan() writes to the chosen place; run() is right.

@@ -130,6 +130,27 @@ TEST(Paged, NumbersInUnusedSlots) {
   EXPECT_TRUE(std::isfinite(decode(c.problem.dtype, element(laid, c.problem, TensorId::kK, 3, 0, 1, 0), 0)));
 }
 
+// Without keys and spare pages there is no page, only redzones.
+TEST(Paged, AWriteBesideAPoolWithoutPagesIsNamed) {
+  Case c = paged_case({.size = 4});
+  c.problem.key_lengths = std::vector<int64_t>{0, -1, 0};
+  ASSERT_EQ(illegal(c), std::nullopt);
+  Arena arena;
+  LaidOut laid(c, arena);
+  ASSERT_EQ(laid.problem().pages, 0);
+  laid.before_call({});
+  for (const MemoryRange& range : laid.ranges()) {
+    if (range.tensor != TensorId::kK) continue;
+    std::byte& past = arena.base()[range.end - 1];
+    past ^= std::byte{1};
+    const auto fault = laid.check_memory(/*outputs=*/false);
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->kind, MemoryFault::Kind::kRedzone);
+    EXPECT_NE(fault->message.find("past the end of k was written"), std::string::npos) << fault->message;
+    past ^= std::byte{1};
+  }
+}
+
 TEST(Paged, NeedsKeyLengths) {
   Case c = paged_case({});
   c.problem.key_lengths.reset();

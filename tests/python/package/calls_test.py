@@ -1,11 +1,12 @@
 """The oracle with packed entries, pages, sinks and slopes."""
 
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import attnfuzz
-from attnfuzz import contract, kernel
+from attnfuzz import contract, kernel, oracle_call
 from attnfuzz.tensor import Tensor
 from attnfuzz.targets.numpy_reference import ERRORS, nsa_score
 from plain_attention import inputs, plain
@@ -63,6 +64,28 @@ class SinksAndSlopes(unittest.TestCase):
         self.assertTrue((lists[8] == -1).all())  # the row of no entry
         p.ragged, p.batch, p.seq_q = 0, 3, 3
         np.testing.assert_array_equal(attnfuzz.unpack(p, lists), lists.reshape(3, 3, 2, 3).swapaxes(1, 2))
+
+    def test_packed_entries_that_need_too_much_memory_are_refused(self):
+        q, k, v = (a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30))
+        how = {"cu_seqlens_q": [0, 4, 12], "cu_seqlens_k": [0, 10, 30], "errors": ERRORS}
+        # 2 entries of 2 heads and 10 million queries, with 16 columns of O and one of the LSE, of 45 bytes each
+        with self.assertRaisesRegex(MemoryError, r"cu_seqlens_q: 2 packed entries, .* max_seqlen_q = 10000000 rows, take 30.6 GB, and "
+                                                 r"[0-9.]+ GB are free: judge fewer entries in a call"):
+            with unittest.mock.patch("attnfuzz.oracle_call._free_bytes", lambda: 30e9):
+                attnfuzz.oracle(q, k, v, lse=True, max_seqlen_q=10_000_000, **how)
+        needed = 45 * 2 * 2 * 8 * 17
+        with unittest.mock.patch("attnfuzz.oracle_call._free_bytes", lambda: needed):
+            attnfuzz.oracle(q, k, v, **how)
+        with unittest.mock.patch("attnfuzz.oracle_call._free_bytes", lambda: needed - 1), self.assertRaises(MemoryError):
+            attnfuzz.oracle(q, k, v, **how)
+        self.assertGreater(oracle_call._free_bytes(), 1e6)
+
+    def test_a_number_of_keys_of_blocks_does_not_wrap(self):
+        p = kernel.Call(contract.Problem(features=contract.FEATURE_BITS["key_step"], batch=4, seq_q=1, seq_k=10, key_step=2,
+                                         key_offset=0), True, 1)
+        for dtype in np.int32, np.int64:
+            lengths = np.array([2**31 - 1, -(2**31), 3, 0], dtype)
+            np.testing.assert_array_equal(attnfuzz.key_counts(p, lengths), [10, 0, 2, 0])
 
     def test_offsets_that_make_no_sense_are_refused(self):
         rows = [a[0].swapaxes(0, 1) for a in inputs(1, 2, 2, 12, 30)]

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/call/row_space.h"
+#include "reference/gradients/gradient_setup.h"
 #include "reference/model/error_cap.h"
 #include "reference/numbers/formats.h"
 #include "reference/rows/visibility.h"
@@ -175,6 +176,31 @@ TEST(Gradients, ASampleJudgesTheSame) {
     }
   }
   EXPECT_GT(judged, 0);
+}
+
+TEST(Gradients, ASampleOfPackedEntriesHasRowsAndKeysThatExist) {
+  attn_problem p = {};
+  p.batch = 3, p.heads_q = 2, p.heads_kv = 1, p.seq_q = 500, p.seq_k = 700, p.dim_qk = p.dim_v = 8;
+  p.ragged = ATTN_RAGGED_QUERIES | ATTN_RAGGED_KEYS;
+  const int64_t borders_q[] = {0, 40, 40, 140}, borders_k[] = {0, 7, 300, 333};
+  attn_tensors host = {};
+  host.cu_q = borders_q, host.cu_k = borders_k;
+  attn_plan plan = {};
+  plan.tile_q = plan.tile_k = 16;
+  const gradients::Wanted some = gradients::wanted(p, host, plan, {.limit = 100, .seed = 1});
+  const auto count = [](const std::vector<bool>& wanted, const RowSpace& space, const int64_t* borders) {
+    int64_t rows = 0;
+    for (int64_t row = 0; row < space.count(); ++row) {
+      if (!wanted[static_cast<size_t>(row)]) continue;
+      const Row at = space.at(row);
+      EXPECT_LT(at.i, borders[at.b + 1] - borders[at.b]) << row;
+      ++rows;
+    }
+    return rows;
+  };
+  EXPECT_EQ(count(some.rows, RowSpace(p), borders_q), 100);
+  // There are 333 keys and 280 queries of heads.
+  EXPECT_EQ(count(some.keys, RowSpace(p.batch, p.heads_kv, p.seq_k), borders_k), 100 * 333 / 280);
 }
 
 // A kernel that does not isolate a masked NaN also multiplies a query's NaN by 0 for hidden keys, even if that

@@ -324,7 +324,7 @@ TEST(ErrorModel, OtherFormatsOfPAndV) {
 TEST(RowSample, IsTheSameForEver) {
   Case c({.batch = 3, .heads_q = 4, .seq_q = 200});
   const auto rows = [&](int64_t tile, int64_t limit, uint64_t seed) {
-    return sampled_rows(c.problem, tile, {.limit = limit, .seed = seed});
+    return sampled_rows(c.problem, {}, tile, {.limit = limit, .seed = seed});
   };
   using Rows = std::vector<int64_t>;
   EXPECT_EQ(rows(64, 24, 9), (Rows{0,    63,   64,   263,  264,  572,  665,  863,  864,  1194, 1312, 1341,
@@ -342,9 +342,9 @@ TEST(RowSample, IsTheSameForEver) {
 
 TEST(RowSample, EdgesBordersAndNoRepeats) {
   Case c({.batch = 3, .heads_q = 4, .seq_q = 200});
-  const std::vector<int64_t> rows = sampled_rows(c.problem, 64, {.limit = 40, .seed = 9});
-  EXPECT_EQ(rows, sampled_rows(c.problem, 64, {.limit = 40, .seed = 9}));
-  EXPECT_NE(rows, sampled_rows(c.problem, 64, {.limit = 40, .seed = 10}));
+  const std::vector<int64_t> rows = sampled_rows(c.problem, {}, 64, {.limit = 40, .seed = 9});
+  EXPECT_EQ(rows, sampled_rows(c.problem, {}, 64, {.limit = 40, .seed = 9}));
+  EXPECT_NE(rows, sampled_rows(c.problem, {}, 64, {.limit = 40, .seed = 10}));
   EXPECT_EQ(rows.size(), 40u);
   EXPECT_EQ(std::set<int64_t>(rows.begin(), rows.end()).size(), 40u);
   EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
@@ -355,11 +355,44 @@ TEST(RowSample, EdgesBordersAndNoRepeats) {
   for (const int64_t border : {63, 64, 127, 128, 191, 192}) EXPECT_TRUE(positions.contains(border)) << border;
 }
 
+// Of packed entries, a sample has only rows that exist, from all entries.
+TEST(RowSample, RowsBeyondAnEntryAreNotSampled) {
+  attn_problem p = Case({.batch = 5, .heads_q = 3, .seq_q = 4096}).problem;
+  p.ragged = ATTN_RAGGED_QUERIES;
+  const int64_t lengths[] = {16, 0, 200, 1, 0};
+  const int64_t borders[] = {0, 16, 16, 216, 217, 217};
+  attn_tensors host = {};
+  host.cu_q = borders;
+  const RowSpace space(p);
+  EXPECT_EQ(rows_present(space, Sequences(p, host).queries), 3 * 217);
+  const std::vector<int64_t> rows = sampled_rows(p, host, 64, {.limit = 60, .seed = 9});
+  EXPECT_EQ(std::set<int64_t>(rows.begin(), rows.end()).size(), 60u);
+  EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
+  EXPECT_EQ(rows.front(), 0);
+  EXPECT_EQ(rows.back(), space.of(3, 2, 0)) << "the last row of the last entry that has any";
+  std::set<int64_t> entries, positions;
+  for (const int64_t row : rows) {
+    const Row at = space.at(row);
+    EXPECT_LT(at.i, lengths[at.b]) << at.b;
+    entries.insert(at.b), positions.insert(at.i);
+  }
+  EXPECT_EQ(entries, (std::set<int64_t>{0, 2, 3}));
+  for (const int64_t border : {63, 64, 127, 128, 191, 192}) EXPECT_TRUE(positions.contains(border)) << border;
+  EXPECT_EQ(sampled_rows(p, host, 64, {.limit = 3 * 217}).size(), static_cast<size_t>(space.count()));
+  // Each existing row is one of a sample that lacks one row.
+  EXPECT_EQ(sampled_rows(p, host, 64, {.limit = 3 * 217 - 1, .seed = 2}).size(), 650u);
+  // The same for keys, by their own lengths.
+  const RowSpace keys(5, 2, 4096);
+  for (const int64_t key :
+       sampled_rows(keys, EntryRows(5, borders, ATTN_INDEX_64), 64, {.limit = 40, .seed = 3}))
+    EXPECT_LT(keys.at(key).i, lengths[keys.at(key).b]);
+}
+
 TEST(RowSample, ALimitThatIsEnoughTakesAll) {
   Case c({.seq_q = 5});
-  EXPECT_EQ(sampled_rows(c.problem, 64, {.limit = 5}).size(), 5u);
-  EXPECT_EQ(sampled_rows(c.problem, 64, {}).size(), 5u);
-  EXPECT_EQ(sampled_rows(c.problem, 0, {.limit = 1}), std::vector<int64_t>{0});
+  EXPECT_EQ(sampled_rows(c.problem, {}, 64, {.limit = 5}).size(), 5u);
+  EXPECT_EQ(sampled_rows(c.problem, {}, 64, {}).size(), 5u);
+  EXPECT_EQ(sampled_rows(c.problem, {}, 0, {.limit = 1}), std::vector<int64_t>{0});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "properties/case/features/domain.h"
 #include "properties/case/features/feature.h"
 #include "properties/case/features/length_places.h"
 #include "properties/case/features/storage/entries.h"
@@ -164,10 +165,15 @@ void draw_packing(const DrawContext& context, Case& c) {
       p.packed_q->lengths = p.packed_k->lengths =
           draw_packing_side(rng, p.batch, context.tile_k, p.seq_k).lengths;
   }
+  const auto stay_within = [&] {
+    if (context.config.domain) entries_within(*context.config.domain, p);
+  };
+  stay_within();
   draw_lengths_within(rng, p);
   align_within(context, p);
   if (narrow) p.index_dtype = rng.coin() ? ATTN_INDEX_32 : ATTN_INDEX_64;
   if (rng.percent(context.config.in_batches ? kPercentFarOnDevice : kPercentFar)) draw_far_rows(context, c);
+  stay_within();
 }
 
 // Moves the length of one entry, or the slack.

@@ -33,8 +33,13 @@ class CacheTarget final : public FakeTarget {
   explicit CacheTarget(Change change = nullptr) : FakeTarget(Flaw::kNone, /*stages=*/false), change_(change) {
     take_features(kKernel);
   }
-  PlanReply plan(const attn_problem&, const attn_tensors&, const attn_env&) override {
+  PlanReply plan(const attn_problem& p, const attn_tensors&, const attn_env&) override {
     PlanReply reply;
+    if (terms && p.seq_q < terms->seq_q.least) {
+      reply.status = ATTN_UNSUPPORTED;
+      reply.reason = "too few rows";
+      return reply;
+    }
     attn_plan& plan = reply.plan;
     plan.size = sizeof plan;
     plan.tile_q = plan.tile_k = 16;
@@ -50,9 +55,11 @@ class CacheTarget final : public FakeTarget {
     const bool append = (p.features & ATTN_FEATURE_APPEND) != 0;
     const Reference due = append ? evaluate_append(p, t) : evaluate_copies(p, t);
     for (const Expected& cache : due.outputs) write(p, cache, view_of(tensors, spec_of(cache.tensor)));
+    if (after) after(tensors);
     return {};
   }
-  const void* written = nullptr;  // K of the last run
+  const void* written = nullptr;                   // K of the last run
+  void (*after)(const attn_tensors& t) = nullptr;  // changes a table once the results are written
 
  private:
   static void write(const attn_problem& p, const Expected& due, const attn_tensor& to) {
@@ -128,6 +135,43 @@ TEST(CacheRelations, OtherContentsIncludeThoseOfCaches) {
     EXPECT_NE(before[static_cast<size_t>(kCacheK)], 0u);
     EXPECT_EQ(other.k.seed, c.k.seed + 1) << "one step, though several tensors have the fill";
   }
+}
+
+// The oracle uses the elements of tables as indices. It must not use those that a kernel has left.
+TEST(CacheRelations, AKernelThatAdvancesALengthOrAPairIsReported) {
+  CacheTarget append, copy;
+  append.after = [](const attn_tensors& t) {
+    const_cast<int64_t*>(static_cast<const int64_t*>(t.key_lengths))[0] = 16;
+  };
+  copy.after = [](const attn_tensors& t) { static_cast<int64_t*>(t.copies.data)[1] = int64_t{1} << 40; };
+  for (const PageJunk junk : {PageJunk::kLargest, PageJunk::kMinusOne}) {
+    Case c;
+    Problem& p = c.problem;
+    p.features = ATTN_FEATURE_APPEND;
+    p.seq_q = 16, p.seq_k = 40, p.dim_qk = p.dim_v = 64;
+    p.key_lengths = {0};
+    p.paging = Paging{.size = 16, .junk = junk};
+    tidy(c);
+    const Verdict v = judge(c, *find_property("reference"), append, documented());
+    EXPECT_STREQ(to_string(v.kind), to_string(Kind::kInputChanged)) << v.message;
+    EXPECT_NE(v.message.find("key_lengths was written"), std::string::npos) << v.message;
+  }
+  const Verdict v = judge(cache_case(ATTN_FEATURE_COPY_PAGES), *find_property("reference"), copy, documented());
+  EXPECT_STREQ(to_string(v.kind), to_string(Kind::kInputChanged)) << v.message;
+}
+
+// Half of one row is none, which the kernel does not take.
+TEST(CacheRelations, AnAppendOfOneRowIsJudgedWithoutItsHalves) {
+  CacheTarget target;
+  target.terms.emplace().size = sizeof(attn_domain);
+  target.terms->seq_q.least = 1;
+  Case c = cache_case(ATTN_FEATURE_APPEND);
+  c.problem.seq_q = 1;
+  const Verdict v = judge(c, *find_property("append_in_two"), target, documented());
+  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_NE(v.message.find("the relation does not apply"), std::string::npos) << v.message;
+  c.problem.seq_q = 2;
+  EXPECT_EQ(judge(c, *find_property("append_in_two"), target, documented()).message, "");
 }
 
 // Copies a pair only if its destination is above that of the pair before.
