@@ -50,8 +50,9 @@ static void share_memory(const Case& c, attn_tensors& tensors) {
 attn_tensors placed(const Case& c, Arena& arena) {
   attn_tensors tensors = {};
   tensors.size = sizeof tensors;
+  const uint64_t features = problem_of(c.problem).features;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.role != Role::kScratch && in_problem(spec, problem_of(c.problem).features))
+    if (spec.role != Role::kScratch && in_problem(spec, features))
       set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
   share_memory(c, tensors);
