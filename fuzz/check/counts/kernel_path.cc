@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 #include <sstream>
+#include <unordered_map>
 
 #include "base/printable.h"
 #include "properties/case/features/domain.h"
@@ -95,7 +96,8 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
 
 namespace {
 
-// Asks a kernel's plans for one path.
+// Asks a kernel's plans for one path. plan() sees no numbers, so the calls that several properties make of a case often
+// put the same question to it. Each question is asked once.
 class PathSearch {
  public:
   PathSearch(const std::string& asked, int32_t variants, Target& target)
@@ -103,10 +105,20 @@ class PathSearch {
 
   // The case in a variant in which the property's call of it takes the path. The drawn variant is tried first.
   std::optional<Case> find(Case c, const Property& property) {
+    Case call = c;
+    std::string why;
+    if (!adapted(call, property, target_, &why)) return refuse(why);
+    if (const auto broken = illegal(call)) return refuse("it cannot be run: " + *broken);
+    // No property's adapt() looks at the variant, so the calls in all variants differ in nothing else.
+    PlanQuestion question = question_of(call, target_);
     const int32_t drawn = c.env.variant;
-    if (takes(c, property)) return c;
-    for (c.env.variant = 0; c.env.variant <= variants_; ++c.env.variant) {
-      if (c.env.variant != drawn && takes(c, property)) return c;
+    const auto takes = [&](int32_t variant) {
+      question.env.variant = c.env.variant = variant;
+      return leads_there(question);
+    };
+    if (takes(drawn)) return c;
+    for (int32_t variant = 0; variant <= variants_; ++variant) {
+      if (variant != drawn && takes(variant)) return c;
     }
     return std::nullopt;
   }
@@ -119,20 +131,25 @@ class PathSearch {
   }
 
  private:
-  bool takes(Case call, const Property& property) {
-    std::string why;
-    PlanReply planned;
-    if (adapted(call, property, target_, &why)) {
-      planned = plan_alone(call, target_);
-      why = why_not(planned);
-    }
-    if (!why.empty()) {
-      if (first_refusal_.empty()) first_refusal_ = why;
+  std::nullopt_t refuse(const std::string& why) {
+    if (first_refusal_.empty()) first_refusal_ = why;
+    return std::nullopt;
+  }
+
+  bool leads_there(const PlanQuestion& question) {
+    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be compared.
+    static_assert(sizeof question == sizeof question.problem + sizeof question.tensors + sizeof question.env);
+    const auto [at, is_new] =
+        leads_there_.try_emplace(std::string(reinterpret_cast<const char*>(&question), sizeof question), false);
+    if (!is_new) return at->second;
+    const PlanReply planned = plan_alone(question, target_);
+    if (const std::string why = why_not(planned); !why.empty()) {
+      refuse(why);
       return false;
     }
     const std::string path = path_name(planned.plan);
     met_.insert(path);
-    return goes(path, asked_);
+    return at->second = goes(path, asked_);
   }
 
   const std::string& asked_;
@@ -140,6 +157,7 @@ class PathSearch {
   Target& target_;
   std::set<std::string> met_;
   std::string first_refusal_;
+  std::unordered_map<std::string, bool> leads_there_;  // by the bytes of a question
 };
 
 }  // namespace
