@@ -228,7 +228,7 @@ void LaidOut::derive(TensorId t, std::vector<std::byte> elements) {
 }
 
 InputRows LaidOut::rows_of(TensorId t) const {
-  return InputRows(case_, t, dead_lse_, derived_[static_cast<size_t>(t)]);
+  return InputRows(case_, packed_, t, dead_lse_, derived_[static_cast<size_t>(t)]);
 }
 
 std::span<const std::byte> LaidOut::workspace() const {
