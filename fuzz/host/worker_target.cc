@@ -455,7 +455,9 @@ class WorkerTarget final : public Target, public BatchTarget {
     const double full =
         runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits, info_.backend)
              : options_.watchdog;
-    if (!spin_until(answered)) event = wait_for(answered, full);
+    // On the CPU a run takes longer than spinning lasts, and another job may need this processor.
+    const bool spins = !runs || info_.backend != ATTN_CPU;
+    if (!(spins ? spin_until(answered) : answered())) event = wait_for(answered, full);
     if (confined() && hoards())
       return ended(
           "it wrote more than " + std::to_string(kMostStray >> 20) + " MiB of memory in which no tensor lies",

@@ -424,12 +424,14 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
   Server server(wire, library, memory, arena);
   const Bells bells;
   uint64_t served = 0;
+  bool ran = false;
   wire.doing = wire::Doing::kNothing;
   wire.state.store(wire::State::kReady, std::memory_order_release);
   if (!ring(wire::kAnswerBell)) return wire::kExitBells;
   for (;;) {
     const auto asked = [&] { return wire.asked.load(std::memory_order_acquire) != served; };
-    if (!spin_until(asked)) {
+    // After a run on the CPU the parent judges it, which takes longer than spinning lasts.
+    if (!(ran ? asked() : spin_until(asked))) {
       while (!asked()) {
         if (!wait_for(wire::kRequestBell)) return wire::kExitBells;
       }
@@ -442,6 +444,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);
+    ran = request.command == wire::Command::kRun && memory.backend() == ATTN_CPU;
     // If the kernel changed the request, it is reported before this answer is published, so that this call is
     // blamed and not the next one.
     if (wire.asked.load(std::memory_order_acquire) != served ||
