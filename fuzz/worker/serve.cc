@@ -150,6 +150,9 @@ class Server {
       case wire::Command::kRun:
         run(request, ranges, env, answer);
         break;
+      case wire::Command::kVariantPlans:
+        plan_variants(request, ranges, env, answer);
+        break;
       case wire::Command::kBatchPlans:
       case wire::Command::kBatchRuns:
         run_batch(request, answer);
@@ -261,6 +264,22 @@ class Server {
     if (const Failure why = memory_.finish(request.stream)) {
       report_device(answer, "after plan(): " + *why);
       copy_text(answer.reason, answer.report.message);
+    }
+  }
+
+  // Stops at the first variant that is no plain answer: a report, or too little memory. `answer` is then that one's.
+  void plan_variants(const wire::Request& request, std::span<const MemoryRange> ranges, attn_env& env,
+                     wire::Answer& answer) {
+    const int32_t most = std::clamp(request.env.variant, 0, wire::kMostVariant);
+    for (int32_t variant = 0; variant <= most; ++variant) {
+      env.variant = variant;
+      std::memset(answer.reason, 0, sizeof answer.reason);
+      answer.unsteady = 0;
+      plan(request, ranges, env, answer);
+      if (answer.report.given || answer.retiring || answer.no_memory) return;
+      wire::VariantPlan& to = wire_.variant_plans[variant];
+      to.status = answer.status, to.unsteady = answer.unsteady, to.plan = answer.plan;
+      std::memcpy(to.reason, answer.reason, sizeof to.reason);
     }
   }
 

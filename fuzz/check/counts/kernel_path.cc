@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/printable.h"
+#include "fuzz/host/variant_plans.h"
 #include "properties/case/features/domain.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/trial.h"
@@ -97,11 +98,11 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
 namespace {
 
 // Asks a kernel's plans for one path. plan() sees no numbers, so the calls that several properties make of a case often
-// put the same question to it. Each question is asked once.
+// put the same question to it. Each question is asked once, and if the target can, for all variants together.
 class PathSearch {
  public:
   PathSearch(const std::string& asked, int32_t variants, Target& target)
-      : asked_(asked), variants_(variants), target_(target) {}
+      : asked_(asked), variants_(variants), target_(target), together_(dynamic_cast<VariantPlans*>(&target)) {}
 
   // The case in a variant in which the property's call of it takes the path. The drawn variant is tried first.
   std::optional<Case> find(Case c, const Property& property) {
@@ -136,28 +137,57 @@ class PathSearch {
     return std::nullopt;
   }
 
+  // What the kernel answered: the path, or why there is none.
+  struct Answer {
+    std::string path, why;
+  };
+
   bool leads_there(const PlanQuestion& question) {
-    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be compared.
-    static_assert(sizeof question == sizeof question.problem + sizeof question.tensors + sizeof question.env);
-    const auto [at, is_new] =
-        leads_there_.try_emplace(std::string(reinterpret_cast<const char*>(&question), sizeof question), false);
-    if (!is_new) return at->second;
-    const PlanReply planned = plan_alone(question, target_);
-    if (const std::string why = why_not(planned); !why.empty()) {
+    auto answer = answers_.find(bytes_of(question));
+    if (answer == answers_.end()) {
+      ask(question);
+      answer = answers_.find(bytes_of(question));
+    }
+    const auto& [path, why] = answer->second;
+    if (!why.empty()) {
       refuse(why);
       return false;
     }
-    const std::string path = path_name(planned.plan);
     met_.insert(path);
-    return at->second = goes(path, asked_);
+    return goes(path, asked_);
+  }
+
+  void ask(PlanQuestion question) {
+    std::vector<PlanReply> replies;
+    if (together_ != nullptr && question.env.variant <= variants_) {
+      target_.memory({});
+      replies = together_->plans(question.problem, question.tensors, question.env, variants_);
+    }
+    if (replies.empty()) return add(question, plan_alone(question, target_));
+    for (size_t n = 0; n < replies.size(); ++n) {
+      question.env.variant = static_cast<int32_t>(n);
+      add(question, replies[n]);
+    }
+  }
+
+  void add(const PlanQuestion& question, const PlanReply& planned) {
+    const std::string why = why_not(planned);
+    answers_[bytes_of(question)] = {why.empty() ? path_name(planned.plan) : "", why};
+  }
+
+  static std::string bytes_of(const PlanQuestion& question) {
+    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be compared.
+    static_assert(sizeof question == sizeof question.problem + sizeof question.tensors + sizeof question.env);
+    return {reinterpret_cast<const char*>(&question), sizeof question};
   }
 
   const std::string& asked_;
   const int32_t variants_;
   Target& target_;
+  VariantPlans* const together_;  // null: it is asked for one variant after another
   std::set<std::string> met_;
   std::string first_refusal_;
-  std::unordered_map<std::string, bool> leads_there_;  // by the bytes of a question
+  std::unordered_map<std::string, Answer> answers_;  // by the bytes of a question
 };
 
 }  // namespace
