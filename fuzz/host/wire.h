@@ -25,7 +25,7 @@
 
 namespace attnfuzz::wire {
 
-inline constexpr uint32_t kVersion = 13;
+inline constexpr uint32_t kVersion = 14;
 // Descriptors that are open when a worker starts. kStatusFd is open only in its supervisor
 // (worker/supervisor.h), which writes two int32 there: the worker's process id, and its status from waitpid().
 // kProgramFd is also open only there, if the supervisor runs a copy of the worker's program that has no name.
@@ -42,13 +42,15 @@ enum Descriptor : int {
 enum Exit : int { kExitUsage = 121, kExitBells = 122, kExitScribbled = 123 };
 
 // kBatchPlans and kBatchRuns work on the first Request::calls entries of Wire::calls. kTell is Target::tell().
+// kVariantPlans is kPlan for the variants 0 to env.variant, and fills in Wire::variant_plans.
 enum class Command : uint32_t {
   kPlan = 1,
   kRun = 2,
   kPartials = 3,
   kBatchPlans = 4,
   kBatchRuns = 5,
-  kTell = 6
+  kTell = 6,
+  kVariantPlans = 7
 };
 enum class Doing : uint32_t {
   kNothing,
@@ -110,6 +112,15 @@ struct Answer {
   attn_partials partials;
   Report report;
   uint64_t outputs;  // from a confined worker: hash_outputs() of the outputs when run() returned
+};
+
+// An answer to plan() in one variant.
+inline constexpr int32_t kMostVariant = 15;
+struct VariantPlan {
+  int32_t status;    // as in Answer
+  int32_t unsteady;
+  char reason[512];
+  attn_plan plan;
 };
 
 // A place in the kernel's code: the innermost frame outside the C library, the drivers and the
@@ -182,6 +193,7 @@ struct Wire {
   std::atomic<uint64_t> asked, answered;
   Request request;
   Answer answer;
+  VariantPlan variant_plans[kMostVariant + 1];
   Crash crash;
   Samples samples;
   Compiling compiling;

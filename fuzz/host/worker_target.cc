@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include "fuzz/host/sanitizer_report.h"
 #include "fuzz/host/site.h"
 #include "fuzz/host/spin.h"
+#include "fuzz/host/variant_plans.h"
 #include "fuzz/host/watchdog.h"
 #include "fuzz/host/worker_description.h"
 #include "fuzz/host/worker_process.h"
@@ -47,7 +49,7 @@ std::string in_words(const Fault& fault) {
   return fault.message + (fault.file.empty() ? "" : ", at " + fault.file + ":" + std::to_string(fault.line));
 }
 
-class WorkerTarget final : public Target, public BatchTarget {
+class WorkerTarget final : public Target, public BatchTarget, public VariantPlans {
  public:
   explicit WorkerTarget(WorkerOptions options) : options_(std::move(options)) {
     uint64_t random = 0;
@@ -111,19 +113,30 @@ class WorkerTarget final : public Target, public BatchTarget {
       return reply;
     }
     const wire::Answer& answer = answer_;
-    reply.status = checked_status(answer.status);
-    reply.reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
-    if ((reply.no_memory = no_memory(answer))) return reply;
-    reply.plan = answer.plan;
-    reply.crash = unknown_status(answer.status);
-    if (answer.unsteady) reply.bad_plan = std::exchange(reply.reason, "");
-    if (reply.status == ATTN_OK && !reply.bad_plan) reply.bad_plan = bad_plan(answer.plan);
-    if (answer.report.given && answer.retiring) reply.crash = reply.reason;
-    if (reply.crash || reply.bad_plan) {
-      reply.status = ATTN_FAULT;
-      reply.plan = {};
+    if (auto why = no_memory(answer)) {
+      reply.status = checked_status(answer.status);
+      reply.reason = *why;
+      reply.no_memory = std::move(why);
+      return reply;
     }
-    return reply;
+    return planned(answer, answer.report.given && answer.retiring);
+  }
+
+  std::vector<PlanReply> plans(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
+                               int32_t most) override {
+    // plan() refuses these calls without asking the kernel.
+    const bool refused = (problem.features & ~info_.features) != 0 ||
+                         ((info_.features & ATTN_FEATURE_NO_FORWARD) != 0 && (problem.features & kOperations) == 0);
+    if (refused || most < 0 || most > wire::kMostVariant) return {};
+    wire::Request request = request_of(wire::Command::kVariantPlans, problem);
+    place(tensors, request);
+    request.env = plain(env);
+    request.env.variant = most;
+    const Outcome outcome = ask(request);
+    if (outcome.ending != Ending::kAnswered || answer_.report.given || answer_.retiring || answer_.no_memory) return {};
+    std::vector<PlanReply> replies;
+    for (int32_t variant = 0; variant <= most; ++variant) replies.push_back(planned(variant_plans_[variant], false));
+    return replies;
   }
 
   RunReply run(Stage stage, const attn_problem& problem, const attn_tensors& tensors, const attn_plan& plan,
@@ -211,6 +224,24 @@ class WorkerTarget final : public Target, public BatchTarget {
     ExitReason exit_reason = ExitReason::kNone;
     Exploit exploit = Exploit::kNone;
   };
+
+  // Reads an answer to plan(): wire::Answer or wire::VariantPlan.
+  template <class Answer>
+  static PlanReply planned(const Answer& answer, bool crashed) {
+    PlanReply reply;
+    reply.status = checked_status(answer.status);
+    reply.reason = printable({answer.reason, strnlen(answer.reason, sizeof answer.reason)});
+    reply.plan = answer.plan;
+    reply.crash = unknown_status(answer.status);
+    if (answer.unsteady) reply.bad_plan = std::exchange(reply.reason, "");
+    if (reply.status == ATTN_OK && !reply.bad_plan) reply.bad_plan = bad_plan(answer.plan);
+    if (crashed) reply.crash = reply.reason;
+    if (reply.crash || reply.bad_plan) {
+      reply.status = ATTN_FAULT;
+      reply.plan = {};
+    }
+    return reply;
+  }
 
   // Reads an answer to run() or tell(). If the worker ended instead of answering, the reply says how.
   RunReply replied(const Outcome& outcome) {
@@ -468,7 +499,9 @@ class WorkerTarget final : public Target, public BatchTarget {
     const double full =
         runs ? allowance(options_.watchdog, request.problem, request.plan.num_splits, info_.backend)
              : options_.watchdog;
-    if (!spin_until(answered)) event = wait_for(answered, full);
+    // On the CPU a run takes longer than spinning lasts, and another job may need this processor.
+    const bool spins = !runs || info_.backend != ATTN_CPU;
+    if (!(spins ? spin_until(answered) : answered())) event = wait_for(answered, full);
     if (confined() && hoards())
       return ended(
           "it wrote more than " + std::to_string(kMostStray >> 20) + " MiB of memory in which no tensor lies",
@@ -502,6 +535,7 @@ class WorkerTarget final : public Target, public BatchTarget {
       probed_.used = wire.probe_used;
       probed_.values.assign(wire.probe, wire.probe + std::min(probed_.used, wire::kProbeValues));
     }
+    if (request.command == wire::Command::kVariantPlans) std::ranges::copy(wire.variant_plans, variant_plans_.begin());
     batch_results_.assign(wire.results, wire.results + calls.size());
     if (runs) add_coverage(wire);
     if (answer_.retiring || event == WorkerProcess::Event::kDied) process_.reset();
@@ -570,6 +604,7 @@ class WorkerTarget final : public Target, public BatchTarget {
   mutable bool coverage_asked_ = false;
   wire::Answer answer_ = {};
   Probe probed_;                              // of the last run with a probe
+  std::array<wire::VariantPlan, wire::kMostVariant + 1> variant_plans_ = {};
   std::vector<batch::Result> batch_results_;  // of the last batch
 };
 

@@ -150,6 +150,9 @@ class Server {
       case wire::Command::kRun:
         run(request, ranges, env, answer);
         break;
+      case wire::Command::kVariantPlans:
+        plan_variants(request, ranges, env, answer);
+        break;
       case wire::Command::kBatchPlans:
       case wire::Command::kBatchRuns:
         run_batch(request, answer);
@@ -261,6 +264,22 @@ class Server {
     if (const Failure why = memory_.finish(request.stream)) {
       report_device(answer, "after plan(): " + *why);
       copy_text(answer.reason, answer.report.message);
+    }
+  }
+
+  // Stops at the first variant that is no plain answer: a report, or too little memory. `answer` is then that one's.
+  void plan_variants(const wire::Request& request, std::span<const MemoryRange> ranges, attn_env& env,
+                     wire::Answer& answer) {
+    const int32_t most = std::clamp(request.env.variant, 0, wire::kMostVariant);
+    for (int32_t variant = 0; variant <= most; ++variant) {
+      env.variant = variant;
+      std::memset(answer.reason, 0, sizeof answer.reason);
+      answer.unsteady = 0;
+      plan(request, ranges, env, answer);
+      if (answer.report.given || answer.retiring || answer.no_memory) return;
+      wire::VariantPlan& to = wire_.variant_plans[variant];
+      to.status = answer.status, to.unsteady = answer.unsteady, to.plan = answer.plan;
+      std::memcpy(to.reason, answer.reason, sizeof to.reason);
     }
   }
 
@@ -424,12 +443,14 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
   Server server(wire, library, memory, arena);
   const Bells bells;
   uint64_t served = 0;
+  bool ran = false;
   wire.doing = wire::Doing::kNothing;
   wire.state.store(wire::State::kReady, std::memory_order_release);
   if (!ring(wire::kAnswerBell)) return wire::kExitBells;
   for (;;) {
     const auto asked = [&] { return wire.asked.load(std::memory_order_acquire) != served; };
-    if (!spin_until(asked)) {
+    // After a run on the CPU the parent judges it, which takes longer than spinning lasts.
+    if (!(ran ? asked() : spin_until(asked))) {
       while (!asked()) {
         if (!wait_for(wire::kRequestBell)) return wire::kExitBells;
       }
@@ -442,6 +463,7 @@ int serve(wire::Wire& wire, const Library& library, Memory& memory, const Arena&
     wire::Request request;
     std::memcpy(static_cast<void*>(&request), &wire.request, sizeof request);
     const wire::Answer answer = server.answer(request);
+    ran = request.command == wire::Command::kRun && memory.backend() == ATTN_CPU;
     // If the kernel changed the request, it is reported before this answer is published, so that this call is
     // blamed and not the next one.
     if (wire.asked.load(std::memory_order_acquire) != served ||

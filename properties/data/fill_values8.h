@@ -49,6 +49,12 @@ inline uint8_t position_bits8(int32_t dtype, int64_t b, int64_t h, int64_t s, in
   return static_cast<uint8_t>((code & 1) << 7 | code >> 1);
 }
 
+// A value of a row of a random fill, but not of kHuge.
+inline uint8_t random_bits8(const Fill& fill, int32_t dtype, const fill_values::RandomRow& row, int64_t d) {
+  const uint64_t hash = fill_values::element(row.key, static_cast<uint64_t>(d));
+  return to_bits8(dtype, fill_values::random_integer(fill.kind, hash, true) * exp2_exact(row.exponent));
+}
+
 }  // namespace fill_values8
 
 inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d,
@@ -78,11 +84,8 @@ inline uint8_t fill_bits8(const Fill& fill, int32_t dtype, int64_t b, int64_t h,
       const double largest = number_of_bits8(dtype, format8(dtype).largest);
       return to_bits8(dtype, scaled(of_f16 * (largest / 65504), fill.exponent));
     }
-    default: {
-      const RandomRow row = random_row(fill, true, b, h, s);
-      const uint64_t hash = element(row.key, static_cast<uint64_t>(d));
-      return to_bits8(dtype, random_integer(fill.kind, hash, true) * exp2_exact(row.exponent));
-    }
+    default:
+      return random_bits8(fill, dtype, random_row(fill, true, b, h, s), d);
   }
 }
 

@@ -105,13 +105,20 @@ void fill_row16(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s
   }
 }
 
+void fill_row8(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, uint8_t* out) {
+  if (is_random(fill.kind) && fill.kind != FillKind::kHuge) {
+    const RandomRow row = fill_values::random_row(fill, true, b, h, s);
+    for (int64_t d = 0; d < dim; ++d) out[d] = fill_values8::random_bits8(fill, dtype, row, d);
+    return;
+  }
+  for (int64_t d = 0; d < dim; ++d) out[d] = fill_bits8(fill, dtype, b, h, s, d, dim);
+}
+
 }  // namespace
 
 void fill_row(const Fill& fill, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t dim, void* out) {
-  if (dtype == ATTN_E4M3 || dtype == ATTN_E5M2) {
-    for (int64_t d = 0; d < dim; ++d) static_cast<uint8_t*>(out)[d] = fill_bits8(fill, dtype, b, h, s, d, dim);
-    return;
-  }
+  if (dtype == ATTN_E4M3 || dtype == ATTN_E5M2)
+    return fill_row8(fill, dtype, b, h, s, dim, static_cast<uint8_t*>(out));
   if (dtype == ATTN_F32) return fill_row32(fill, b, h, s, dim, static_cast<uint32_t*>(out));
   fill_row16(fill, dtype, b, h, s, dim, static_cast<uint16_t*>(out));
 }

@@ -61,7 +61,8 @@ std::string digits_of(const std::byte* element, int64_t bytes) {
 std::string values_text(const Export& e, TensorId t, const Geometry& g) {
   Words words;
   if (g.empty()) return "";
-  InputRows rows(e.c, t, dead_lse_of(e.plan), e.derived[static_cast<size_t>(t)]);
+  const PackedCase packed(e.c.problem);
+  InputRows rows(e.c, packed, t, dead_lse_of(e.plan), e.derived[static_cast<size_t>(t)]);
   std::vector<std::byte> row(static_cast<size_t>(g.row_bytes()));
   Index at;
   for (at.n[0] = 0; at.n[0] < g.size[0]; ++at.n[0]) {

@@ -81,6 +81,17 @@ Reference Execution::evaluate(const Calibration& calibration, RowSample sample, 
   return operation.evaluate(laid.problem(), laid.given(), plan, calibration, sample, exact);
 }
 
+PlanQuestion question_of(const Case& c, Target& target) {
+  attn_env env = env_of(c.env);
+  env.backend = target.info().backend;
+  return {problem_of(c.problem), placed(c, target.arena()), env};
+}
+
+PlanReply plan_alone(const PlanQuestion& question, Target& target) {
+  target.memory({});
+  return target.plan(question.problem, question.tensors, question.env);
+}
+
 PlanReply plan_alone(const Case& c, Target& target) {
   if (const auto why = illegal(c)) {
     PlanReply reply;
@@ -88,10 +99,7 @@ PlanReply plan_alone(const Case& c, Target& target) {
     reply.reason = "it cannot be run: " + *why;
     return reply;
   }
-  attn_env env = env_of(c.env);
-  env.backend = target.info().backend;
-  target.memory({});
-  return target.plan(problem_of(c.problem), placed(c, target.arena()), env);
+  return plan_alone(question_of(c, target), target);
 }
 
 std::string why_not(const PlanReply& planned) {

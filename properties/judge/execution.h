@@ -59,8 +59,18 @@ struct Execution {
   std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
-// Returns the target's plan for a case. Tensors have the addresses that they would get, but nothing is laid
-// out. Afterwards the target has no memory (Target::memory).
+// What plan() is asked about a legal case. Tensors have the addresses that they would get, but nothing is laid out.
+// Cases that differ only in numbers, or in env.variant, give the same question but for its `env.variant`.
+struct PlanQuestion {
+  attn_problem problem;
+  attn_tensors tensors;
+  attn_env env;
+};
+PlanQuestion question_of(const Case& c, Target& target);
+
+// Returns the target's plan. Afterwards the target has no memory (Target::memory).
+PlanReply plan_alone(const PlanQuestion& question, Target& target);
+// The same for a case, which may be illegal.
 PlanReply plan_alone(const Case& c, Target& target);
 
 // Why a plan cannot run; empty if it can.

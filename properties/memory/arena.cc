@@ -121,35 +121,46 @@ uint64_t Arena::existing() const {
   return static_cast<uint64_t>(status.st_blocks) * 512;
 }
 
+std::optional<Arena::Part> Arena::first_existing(uint64_t begin, uint64_t end) const {
+  if (begin >= end) return std::nullopt;
+  const off_t data = lseek(fd_, static_cast<off_t>(begin), SEEK_DATA);
+  if (data < 0 || static_cast<uint64_t>(data) >= end) return std::nullopt;
+  const uint64_t from = static_cast<uint64_t>(data) / kPage * kPage;
+  const off_t hole = lseek(fd_, static_cast<off_t>(from), SEEK_HOLE);
+  return Part{from, hole < 0 ? end : std::min(end, (static_cast<uint64_t>(hole) + kPage - 1) / kPage * kPage)};
+}
+
 void Arena::for_each_new_page(TensorId t, const std::function<void(std::byte*)>& visit) const {
   const auto n = static_cast<size_t>(t);
   const uint64_t begin = slot_offset(t), end = begin + kSlotBytes;
   const uint64_t lead = begin + kLead, kept = (lead - kept_[n]) / kPage * kPage,
                  kept_at_end = (end - kept_at_end_[n]) / kPage * kPage;
-  for (uint64_t at = begin; at < end;) {
-    const off_t data = lseek(fd_, static_cast<off_t>(at), SEEK_DATA);
-    if (data < 0 || static_cast<uint64_t>(data) >= end) return;
-    at = static_cast<uint64_t>(data) / kPage * kPage;
-    const off_t hole = lseek(fd_, static_cast<off_t>(at), SEEK_HOLE);
-    for (const uint64_t until = hole < 0 ? end : std::min(end, static_cast<uint64_t>(hole)); at < until;
-         at += kPage) {
+  for (auto part = first_existing(begin, end); part; part = first_existing(part->end, end)) {
+    for (uint64_t at = part->begin; at < part->end; at += kPage) {
       const bool is_kept = (at >= kept && at < lead) || at >= kept_at_end;
       if (!is_kept) visit(base_ + at);
     }
   }
 }
 
-void Arena::forget_page(std::byte* page) {
-  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page - base_, kPage) != 0)
-    fail("cannot give a page back");
+void Arena::give_back(uint64_t begin, uint64_t end) {
+  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                static_cast<off_t>(end - begin)) != 0)
+    fail("cannot give pages back");
 }
+
+void Arena::forget_page(std::byte* page) { give_back(offset(page), offset(page) + kPage); }
 
 void Arena::forget(TensorId t) {
   kept_[static_cast<size_t>(t)] = kept_at_end_[static_cast<size_t>(t)] = 0;
-
-  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(slot_offset(t)),
-                static_cast<off_t>(kSlotBytes)) != 0) {
-    fail("cannot release the pages of a slot");
+  const uint64_t end = slot_offset(t) + kSlotBytes;
+  // If a whole slot is given back at once, the system looks through the page tables of every place in it that an
+  // earlier case has touched, here and in the worker. That takes longer and longer: a millisecond after some
+  // thousand cases.
+  int parts = 0;
+  for (auto part = first_existing(slot_offset(t), end); part; part = first_existing(part->end, end)) {
+    if (++parts > kMostParts) return give_back(part->begin, end);
+    give_back(part->begin, part->end);
   }
 }
 

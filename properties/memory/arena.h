@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "properties/case/places/geometry.h"
 #include "properties/memory/poison.h"
@@ -80,10 +81,20 @@ class Arena {
   // The patterns around the tensors that are laid out.
   PoisonPatterns poison;
 
-  // Gives the pages of a slot back to the system. Their content becomes 0.
+  // Gives the pages of a slot back to the system. Their content becomes 0. Its time depends on the pages that exist, up
+  // to kMostParts stretches of them, and not on those that existed earlier.
   void forget(TensorId t);
+  static constexpr int kMostParts = 1024;
 
  private:
+  // A stretch of the file that exists: offsets, multiples of kPage.
+  struct Part {
+    uint64_t begin, end;
+  };
+  // The first one in [begin, end), if there is any.
+  std::optional<Part> first_existing(uint64_t begin, uint64_t end) const;
+  void give_back(uint64_t begin, uint64_t end);
+
   int fd_ = -1;
   bool owned_ = false;
   std::byte* base_ = nullptr;

@@ -9,13 +9,21 @@
 
 namespace attnfuzz {
 
-InputRows::InputRows(const Case& c, TensorId t, float dead_lse, std::span<const std::byte> derived)
+InputRows::InputRows(const Case& c, const PackedCase& packed, TensorId t, float dead_lse,
+                     std::span<const std::byte> derived)
     : case_(c),
+      packed_(packed),
       tensor_(t),
       dead_lse_(dead_lse),
       plain_(c.remap == Remap{} && c.sides == Pattern{} && shared_keys(c.problem) == 0),
+      packs_(packed.packs(t)),
+      paged_(in_pages(c.problem, t)),
       derived_(derived),
-      packed_(c.problem) {
+      columns_(repeated(c, t)[3] ? 1 : logical_size(c.problem, t)[3]),
+      element_bytes_(element_bytes(c.problem, t)),
+      dtype_(dtype_of(c.problem, t)),
+      fill_(fill_of(t) ? &(c.*fill_of(t)) : nullptr) {
+  for (int64_t b = 0; b < c.problem.batch; ++b) held_.push_back(rows_held(c, t, b));
   if (c.planted.empty()) return;
   planted_ = planted_at(c);
   std::erase_if(planted_, [t](const Planted& planted) { return planted.tensor != t; });
@@ -48,27 +56,22 @@ void write_indices(int32_t index_dtype, const std::vector<int64_t>& numbers, std
 // Writes a row that belongs to no batch entry, or a slot that holds no key.
 void InputRows::write_slack(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
-  const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
-  const int32_t dtype = dtype_of(p, tensor_);
-  const bool paged = in_pages(p, tensor_);
   if (is_integer(spec_of(tensor_))) {  // a list: it names block 0, or a block beyond all keys
     const int64_t block = packing_of(p, tensor_)->numbers ? 0 : std::numeric_limits<int32_t>::max();
-    return write_indices(p.index_dtype, std::vector<int64_t>(static_cast<size_t>(dim), block), row);
+    return write_indices(p.index_dtype, std::vector<int64_t>(static_cast<size_t>(columns_), block), row);
   }
-  if (!(paged ? p.paging->numbers : packing_of(p, tensor_)->numbers)) return fill_nan(dtype, dim, row);
+  if (!(paged_ ? p.paging->numbers : packing_of(p, tensor_)->numbers)) return fill_nan(dtype_, columns_, row);
   // A saved output has no fill of its own.
-  const Fill fill = fill_of(tensor_) ? case_.*fill_of(tensor_) : Fill{.kind = FillKind::kGaussian};
-  fill_row(fill, dtype, paged ? at.n[0] : 0, at.n[1], at.n[2], dim, row);
+  static constexpr Fill kGaussian = {.kind = FillKind::kGaussian};
+  fill_row(fill_ ? *fill_ : kGaussian, dtype_, paged_ ? at.n[0] : 0, at.n[1], at.n[2], columns_, row);
 }
 
 void InputRows::write_values(const Index& at, std::byte* row) const {
-  const Problem& p = case_.problem;
   const auto [b, h, s] = at.n;
-  const int64_t dim = repeated(case_, tensor_)[3] ? 1 : logical_size(p, tensor_)[3];
-  if (s >= rows_held(case_, tensor_, b)) {
-    fill_nan(dtype_of(p, tensor_), dim, row);
+  if (s >= held_[static_cast<size_t>(b)]) {
+    fill_nan(dtype_, columns_, row);
   } else if (plain_) {
-    fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, s, dim, row);
+    fill_row(*fill_, dtype_, b, h, s, columns_, row);
   } else {
     recipe_row(case_, tensor_, b, h, s, row, dead_lse_);
   }
@@ -78,27 +81,24 @@ void InputRows::write_values(const Index& at, std::byte* row) const {
 void InputRows::write_cached(const Index& at, std::byte* row) const {
   const Problem& p = case_.problem;
   const auto [store, h, slot] = at.n;
-  const int64_t dim = logical_size(p, tensor_)[3];
-  const int32_t dtype = dtype_of(p, tensor_);
-  const Fill& fill = case_.*fill_of(tensor_);
-  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return fill_row(fill, dtype, store, h, slot, dim, row);
+  const auto fill = [&](int64_t b, int64_t s) { fill_row(*fill_, dtype_, b, h, s, columns_, row); };
+  if ((p.features & ATTN_FEATURE_COPY_PAGES) != 0) return fill(store, slot);
   const auto key = p.paging ? packed_.pages().owner({store, slot}) : std::optional(StoredRow{store, slot});
-  if (key && key->row < held_keys(p, key->entry)) return fill_row(fill, dtype, key->entry, h, key->row, dim, row);
-  if (!(p.paging ? p.paging->numbers : !case_.nan_beyond_lengths)) return fill_nan(dtype, dim, row);
-  fill_row(fill, dtype, store, h, p.seq_k + slot, dim, row);
+  if (key && key->row < held_keys(p, key->entry)) return fill(key->entry, key->row);
+  if (!(p.paging ? p.paging->numbers : !case_.nan_beyond_lengths)) return fill_nan(dtype_, columns_, row);
+  fill(store, p.seq_k + slot);
 }
 
 // New row i is key i behind those that the cache holds.
 void InputRows::write_new(const Index& at, std::byte* row) const {
   const auto [b, h, i] = at.n;
-  const Problem& p = case_.problem;
-  fill_row(case_.*fill_of(tensor_), dtype_of(p, tensor_), b, h, held_keys(p, b) + i, logical_size(p, tensor_)[3], row);
+  fill_row(*fill_, dtype_, b, h, held_keys(case_.problem, b) + i, columns_, row);
 }
 
 void InputRows::write_derived(const Index& at, std::byte* row) const {
   const auto [batch, heads, rows, columns] = logical_size(case_.problem, tensor_);
   const auto [b, h, s] = at.n;
-  const auto bytes = static_cast<size_t>(columns * element_bytes(case_.problem, tensor_));
+  const auto bytes = static_cast<size_t>(columns * element_bytes_);
   if (derived_.empty()) {
     std::memset(row, 0, bytes);
   } else {
@@ -138,7 +138,7 @@ void InputRows::write_mask(const Index& at, uint8_t* row) const {
 }
 
 void InputRows::write(const Index& at, std::byte* row) {
-  if (!packed_.packs(tensor_)) return write_row(at, row);
+  if (!packs_) return write_row(at, row);
   if (const std::optional<Index> place = logical_index(packed_, tensor_, at))
     write_row(*place, row);
   else
@@ -157,7 +157,7 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       break;
     case TensorId::kSink: {
       const uint32_t bits = sink_at(case_, at.n[1]);
-      std::memcpy(row, &bits, static_cast<size_t>(element_bytes(case_.problem, tensor_)));  // little-endian
+      std::memcpy(row, &bits, static_cast<size_t>(element_bytes_));  // little-endian
       break;
     }
     case TensorId::kSavedO:
@@ -172,7 +172,7 @@ void InputRows::write_row(const Index& at, std::byte* row) {
     case TensorId::kKScale:
     case TensorId::kVScale: {
       const auto [b, g, j] = at.n;
-      if (j >= rows_held(case_, tensor_, b)) return fill_nan(ATTN_F32, 1, row);
+      if (j >= held_[static_cast<size_t>(b)]) return fill_nan(ATTN_F32, 1, row);
       const float scale = kv_scale_at(case_, tensor_, b, g, j);
       std::memcpy(row, &scale, sizeof scale);
       break;
@@ -209,10 +209,9 @@ void InputRows::write_row(const Index& at, std::byte* row) {
       write_values(at, row);
   }
   if (planted_.empty()) return;
-  const int64_t bytes = element_bytes(case_.problem, tensor_);
   for (const Planted& planted : planted_) {
     if (planted.b != at.n[0] || planted.h != at.n[1] || planted.s != at.n[2]) continue;
-    std::memcpy(row + planted.d * bytes, &planted.bits, static_cast<size_t>(bytes));  // little-endian
+    std::memcpy(row + planted.d * element_bytes_, &planted.bits, static_cast<size_t>(element_bytes_));  // little-endian
   }
 }
 

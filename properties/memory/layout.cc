@@ -50,8 +50,9 @@ static void share_memory(const Case& c, attn_tensors& tensors) {
 attn_tensors placed(const Case& c, Arena& arena) {
   attn_tensors tensors = {};
   tensors.size = sizeof tensors;
+  const uint64_t features = problem_of(c.problem).features;
   for (const TensorSpec& spec : kTensors) {
-    if (spec.role != Role::kScratch && in_problem(spec, problem_of(c.problem).features))
+    if (spec.role != Role::kScratch && in_problem(spec, features))
       set_view(tensors, spec, told(c, spec.id, extent_of(c, spec.id, arena)));
   }
   share_memory(c, tensors);
@@ -242,7 +243,7 @@ void LaidOut::derive(TensorId t, std::vector<std::byte> elements) {
 }
 
 InputRows LaidOut::rows_of(TensorId t) const {
-  return InputRows(case_, t, dead_lse_, derived_[static_cast<size_t>(t)]);
+  return InputRows(case_, packed_, t, dead_lse_, derived_[static_cast<size_t>(t)]);
 }
 
 std::span<const std::byte> LaidOut::workspace() const {

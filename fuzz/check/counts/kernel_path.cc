@@ -4,8 +4,10 @@
 #include <cstring>
 #include <set>
 #include <sstream>
+#include <unordered_map>
 
 #include "base/printable.h"
+#include "fuzz/host/variant_plans.h"
 #include "properties/case/features/domain.h"
 #include "properties/judge/execution.h"
 #include "properties/judge/trial.h"
@@ -95,19 +97,30 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
 
 namespace {
 
-// Asks a kernel's plans for one path.
+// Asks a kernel's plans for one path. plan() sees no numbers, so the calls that several properties make of a case often
+// put the same question to it. Each question is asked once, and if the target can, for all variants together.
 class PathSearch {
  public:
   PathSearch(const std::string& asked, int32_t variants, Target& target)
-      : asked_(asked), variants_(variants), target_(target) {}
+      : asked_(asked), variants_(variants), target_(target), together_(dynamic_cast<VariantPlans*>(&target)) {}
 
   // Returns the case in a variant in which it takes the path, as adapted by the property. The drawn variant is
   // tried first.
   std::optional<Case> find(Case c, const Property& property) {
+    Case call = c;
+    std::string why;
+    if (!adapted(call, property, target_, &why)) return refuse(why);
+    if (const auto broken = illegal(call)) return refuse("it cannot be run: " + *broken);
+    // No property's adapt() looks at the variant, so the calls in all variants differ in nothing else.
+    PlanQuestion question = question_of(call, target_);
     const int32_t drawn = c.env.variant;
-    if (takes(c, property)) return c;
-    for (c.env.variant = 0; c.env.variant <= variants_; ++c.env.variant) {
-      if (c.env.variant != drawn && takes(c, property)) return c;
+    const auto takes = [&](int32_t variant) {
+      question.env.variant = c.env.variant = variant;
+      return leads_there(question);
+    };
+    if (takes(drawn)) return c;
+    for (int32_t variant = 0; variant <= variants_; ++variant) {
+      if (variant != drawn && takes(variant)) return c;
     }
     return std::nullopt;
   }
@@ -121,27 +134,62 @@ class PathSearch {
   }
 
  private:
-  bool takes(Case call, const Property& property) {
-    std::string why;
-    PlanReply planned;
-    if (adapted(call, property, target_, &why)) {
-      planned = plan_alone(call, target_);
-      why = why_not(planned);
+  std::nullopt_t refuse(const std::string& why) {
+    if (first_refusal_.empty()) first_refusal_ = why;
+    return std::nullopt;
+  }
+
+  // What the kernel answered: the path, or why there is none.
+  struct Answer {
+    std::string path, why;
+  };
+
+  bool leads_there(const PlanQuestion& question) {
+    auto answer = answers_.find(bytes_of(question));
+    if (answer == answers_.end()) {
+      ask(question);
+      answer = answers_.find(bytes_of(question));
     }
+    const auto& [path, why] = answer->second;
     if (!why.empty()) {
-      if (first_refusal_.empty()) first_refusal_ = why;
+      refuse(why);
       return false;
     }
-    const std::string path = path_name(planned.plan);
     met_.insert(path);
     return goes(path, asked_);
+  }
+
+  void ask(PlanQuestion question) {
+    std::vector<PlanReply> replies;
+    if (together_ != nullptr && question.env.variant <= variants_) {
+      target_.memory({});
+      replies = together_->plans(question.problem, question.tensors, question.env, variants_);
+    }
+    if (replies.empty()) return add(question, plan_alone(question, target_));
+    for (size_t n = 0; n < replies.size(); ++n) {
+      question.env.variant = static_cast<int32_t>(n);
+      add(question, replies[n]);
+    }
+  }
+
+  void add(const PlanQuestion& question, const PlanReply& planned) {
+    const std::string why = why_not(planned);
+    answers_[bytes_of(question)] = {why.empty() ? path_name(planned.plan) : "", why};
+  }
+
+  static std::string bytes_of(const PlanQuestion& question) {
+    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be compared.
+    static_assert(sizeof question == sizeof question.problem + sizeof question.tensors + sizeof question.env);
+    return {reinterpret_cast<const char*>(&question), sizeof question};
   }
 
   const std::string& asked_;
   const int32_t variants_;
   Target& target_;
+  VariantPlans* const together_;  // null: it is asked for one variant after another
   std::set<std::string> met_;
   std::string first_refusal_;
+  std::unordered_map<std::string, Answer> answers_;  // by the bytes of a question
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "properties/case/codec/as_contract.h"
 
+#include <array>
 #include <string_view>
 
 #include "kernels/contract/problem_fields.h"
@@ -39,18 +40,26 @@ static_assert(
                         }),
     "a field of attn_problem is a member of Problem, with its line of kFields (case.h), or describes an input");
 
+// The row of the contract of each member in kFields<Problem>; nullptr if it has none. Looked up once, because names are
+// compared as text, and problem_of() is called for each question about a case.
+constexpr auto kRowOfMember = codec::kFields<Problem>.all.apply([](const auto&... field) {
+  return std::array<const contract::ProblemField*, sizeof...(field)>{
+      contract::find(contract::kProblemFields, field.name)...};
+});
+
 }  // namespace
 
 attn_problem problem_of(const Problem& p) {
   attn_problem out = {};
   out.size = sizeof out;
-  const auto copy = [&]<class M>(const char* name, M Problem::* member) {
+  size_t n = 0;
+  const auto copy = [&]<class M>(M Problem::* member) {
+    const contract::ProblemField* row = kRowOfMember[n++];
     if constexpr (kIsNumber<M>) {
-      if (const auto* row = contract::find(contract::kProblemFields, name))
-        contract::set(row->at, &out, p.*member);
+      if (row != nullptr) contract::set(row->at, &out, p.*member);
     }
   };
-  codec::kFields<Problem>.all.apply([&](const auto&... field) { (copy(field.name, field.member), ...); });
+  codec::kFields<Problem>.all.apply([&](const auto&... field) { (copy(field.member), ...); });
   out.has_key_lengths = p.key_lengths.has_value();
   out.bias_dtype = p.bias ? p.bias->dtype : ATTN_NONE;
   out.has_mask = p.mask.has_value();

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <set>
 #include <stdexcept>
 
 #include "fuzz/check/check.h"
@@ -12,6 +13,7 @@
 #include "fuzz/check/failure/vote.h"
 #include "fuzz/check/shard.h"
 #include "properties/case/features/feature.h"
+#include "properties/draw/generator.h"
 #include "properties/explain/fault_class.h"
 #include "properties/judge/execution.h"
 #include "tests/properties/support/fake_target.h"
@@ -408,9 +410,12 @@ class PackedWay : public FakeTarget {
     ++plans;
     PlanReply reply = FakeTarget::plan(problem, tensors, env);
     std::strcpy(reply.plan.path, (problem.features & ATTN_FEATURE_RAGGED) != 0 ? "ragged" : "dense");
+    const PlanQuestion question = {problem, tensors, env};
+    asked.emplace(reinterpret_cast<const char*>(&question), sizeof question);
     return reply;
   }
   int64_t plans = 0;
+  std::set<std::string> asked;
 };
 
 TEST(Paths, APropertyThatCannotTakeThePathLeavesItsTurnSoon) {
@@ -451,6 +456,42 @@ TEST(Paths, ARarePathDoesNotEndACheckThatHasMetIt) {
   CheckOptions options = few(2);
   options.path = "rare";
   EXPECT_EQ(shard(target, options).paths.at("rare").cases, 2u);
+}
+
+// Properties that change only numbers ask for the plan that `reference` asks for.
+TEST(Paths, ASearchPutsNoQuestionTwice) {
+  PackedWay target;
+  const GeneratorConfig config = config_for(target, few(1));
+  const std::vector<const Property*> asked = {find_property("softcap"), find_property("scale_value"),
+                                              find_property("linear_value"), find_property("reference")};
+  std::string why;
+  for (int n = 0; n < 10; ++n) {
+    target.plans = 0;
+    target.asked.clear();
+    ASSERT_TRUE(draw_on_path(config, 1, n, asked, "ragged", 1000, target, &why)) << why;
+    EXPECT_EQ(target.plans, std::ssize(target.asked));
+  }
+}
+
+// The search for a path adapts a case once for all variants.
+TEST(Paths, NoPropertyLooksAtTheVariant) {
+  for (const uint64_t features : {uint64_t{0}, ATTN_FEATURE_RAGGED | ATTN_FEATURE_PAGED | ATTN_FEATURE_KV8}) {
+    FakeTarget target;
+    target.take_features(features);
+    GeneratorConfig config = config_for(target, few(1));
+    config.features = features;
+    for (uint64_t index = 0; index < 100; ++index) {
+      for (const Property* property : all_properties()) {
+        Case one = draw(config, 3, index), other = one;
+        one.env.variant = 0, other.env.variant = 2;
+        std::string why, why_other;
+        ASSERT_EQ(adapted(one, *property, target, &why), adapted(other, *property, target, &why_other));
+        EXPECT_EQ(why, why_other);
+        other.env.variant = one.env.variant;
+        ASSERT_EQ(one, other) << property->name << ", case " << index;
+      }
+    }
+  }
 }
 
 TEST(Paths, AnIllegalCaseHasNoPlan) {

@@ -261,6 +261,17 @@ const attn_kernel kernels[] = {
         }),
     // Returns ATTN_OK without computing anything.
     fake::kernel("idle", yes, nothing),
+    // Each variant has a plan of its own. The second is refused, and the third kills the worker.
+    fake::kernel(
+        "variants",
+        PLAN {
+          const attn_status status = yes(p, t, env, plan, reason, n);
+          snprintf(plan->path, sizeof plan->path, "variant %d", env->variant);
+          if (env->variant == 3) abort();
+          if (env->variant == 2) snprintf(reason, n, "not in this variant");
+          return env->variant == 2 ? ATTN_UNSUPPORTED : status;
+        },
+        nothing),
     // plan() refuses every second call.
     fake::kernel(
         "refuse-by-turns",

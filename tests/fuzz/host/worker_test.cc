@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "fuzz/host/confinement.h"
+#include "fuzz/host/variant_plans.h"
 #include "fuzz/host/watchdog.h"
 #include "fuzz/host/wire.h"
 #include "tests/fuzz/fakes/open_fake.h"
@@ -52,6 +53,35 @@ TEST(Worker, KeepsItsProcessFromCallToCall) {
     EXPECT_EQ(call.run().status, ATTN_OK);
     EXPECT_EQ(*static_cast<int*>(call.tensors.o.data), i);
   }
+}
+
+TEST(Worker, PlansInAllVariantsAsInEach) {
+  for (const char* kernel : {"variants", "odd-plan", "plan-by-turns", "refuse-by-turns", "no-tiles"}) {
+    FakeCall call(kernel);
+    auto* together = dynamic_cast<VariantPlans*>(call.target.get());
+    ASSERT_TRUE(together);
+    const std::vector<PlanReply> replies = together->plans(call.problem, call.tensors, call.env, 2);
+    ASSERT_EQ(replies.size(), 3u) << kernel;
+    for (call.env.variant = 0; call.env.variant < 3; ++call.env.variant) {
+      const PlanReply &one = replies[static_cast<size_t>(call.env.variant)], alone = call.plan();
+      EXPECT_EQ(one.status, alone.status) << kernel;
+      EXPECT_EQ(one.bad_plan.has_value(), alone.bad_plan.has_value()) << kernel;
+      EXPECT_EQ(std::memcmp(&one.plan, &alone.plan, sizeof one.plan), 0) << kernel;
+      if (kernel == std::string("variants")) EXPECT_EQ(one.reason, alone.reason);
+    }
+  }
+}
+
+// Then each variant is asked for alone, which tells which one is to blame.
+TEST(Worker, GivesNoPlansOfAllVariantsIfOneKillsIt) {
+  FakeCall call("variants");
+  auto* together = dynamic_cast<VariantPlans*>(call.target.get());
+  ASSERT_TRUE(together);
+  EXPECT_EQ(together->plans(call.problem, call.tensors, call.env, 3).size(), 0u);
+  EXPECT_EQ(together->plans(call.problem, call.tensors, call.env, wire::kMostVariant + 1).size(), 0u);
+  EXPECT_EQ(call.plan().status, ATTN_OK);
+  call.env.variant = 3;
+  EXPECT_TRUE(call.plan().crash);
 }
 
 // A worker that is killed while it starts, `times` times.

@@ -69,6 +69,22 @@ TEST(Fills, RowsAreElements) {
   }
 }
 
+TEST(Fills, RowsOf8BitsAreElements) {
+  for (int kind = 0; kind < kFillKinds; ++kind) {
+    for (int32_t dtype : {ATTN_E4M3, ATTN_E5M2}) {
+      for (int exponent : {-256, -150, -24, -10, -2, 0, 3, 16, 60, 256}) {
+        const Fill fill = {.kind = static_cast<FillKind>(kind), .exponent = exponent, .seed = 3};
+        std::vector<uint8_t> row(37);
+        fill_row(fill, dtype, 1, 2, 5, 37, row.data());
+        for (int64_t d = 0; d < 37; ++d) {
+          ASSERT_EQ(row[d], fill_bits8(fill, dtype, 1, 2, 5, d, 37))
+              << "kind " << kind << ", exponent " << exponent << ", d " << d;
+        }
+      }
+    }
+  }
+}
+
 TEST(Fills, RowsOfFp32AreElements) {
   for (int kind = 0; kind < kFillKinds; ++kind) {
     for (int exponent : {-256, -150, -133, -118, -102, -24, -10, -2, 0, 3, 16, 60, 101, 127, 256}) {

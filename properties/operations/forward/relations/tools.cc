@@ -227,16 +227,19 @@ bool scales_exactly(const Case& c, TensorId tensor, int k) {
   Case scaled = c;
   (scaled.*fill_of(tensor)).exponent += k;
   const double factor = std::ldexp(1.0, k);
-  std::vector<uint32_t> x(n), y(n);
+  const int32_t dtype = dtype_of(p, tensor);
+  std::vector<uint32_t> bits(n);
+  std::vector<double> x(n), y(n);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t s = 0; s < rows; ++s) {
-        recipe_row(c, tensor, b, h, s, x.data());
-        recipe_row(scaled, tensor, b, h, s, y.data());
-        for (int64_t d = 0; d < n; ++d) {
-          const int32_t dtype = dtype_of(p, tensor);
-          if (decode(dtype, x.data(), d) * factor != decode(dtype, y.data(), d)) return false;
-        }
+        recipe_row(c, tensor, b, h, s, bits.data());
+        decode_strided(dtype, bits.data(), 0, 1, n, x.data());
+        recipe_row(scaled, tensor, b, h, s, bits.data());
+        decode_strided(dtype, bits.data(), 0, 1, n, y.data());
+        bool differs = false;
+        for (int64_t d = 0; d < n; ++d) differs |= x[d] * factor != y[d];
+        if (differs) return false;
       }
     }
   }
