@@ -66,6 +66,7 @@ class LeaningTarget : public FakeTarget {
   PlanReply plan(const attn_problem& p, const attn_tensors& tensors, const attn_env& env) override {
     PlanReply reply = FakeTarget::plan(p, tensors, env);
     reply.plan.p_format = ATTN_FORMAT_E4M3;
+    reply.plan.p_order = ATTN_P_UNNORMALISED;
     return reply;
   }
   RunReply run(Stage stage, const attn_problem& p, const attn_tensors& tensors, const attn_plan& plan,
