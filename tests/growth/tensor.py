@@ -30,7 +30,7 @@ EDITS = [
     ("properties/case/case.h", "  Fill o1, o2, lse1, lse2;", "  Fill earlier;\n"),
     ("properties/case/case.h", "    default:\n      return nullptr;", "    case TensorId::kEarlier:\n      return &Case::earlier;\n"),
     (DOCS, "| `planted` | array of", "| `earlier` | [a fill](#a-fill) | all defaults | values of the tensor |\n"),
-    (DOCS, "`dlse` or `bias` (the codec", "`earlier`, "),
+    (DOCS, "`bias` or `scores` (the codec", "`earlier`, "),
     ("properties/case/codec/codec_fields.h", '    field("env", &Case::env),', '    field("earlier", &Case::earlier),\n'),
 ]
 
