@@ -85,7 +85,7 @@ Verdict judge(Case c, const Property& property, Target& target, const Calibratio
   trial.verdict().property = property.name;
   if (property.ask) property.ask(trial);
   if (!trial.done()) property.check(trial);
-  trial.pass_outside_domain();
+  trial.note_outside_domain();
   Verdict v = std::move(trial.verdict());
   if (v.outcome == Outcome::kFail && v.kind == Kind::kRelation && trial.asked_fast()) {
     // A relation uses the bounds of several runs, and some of these are the fast oracle's.

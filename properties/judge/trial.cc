@@ -315,10 +315,9 @@ const Run* Trial::run_if_taken(const Case& c, std::string_view label) {
   return nullptr;
 }
 
-void Trial::pass_outside_domain() {
+void Trial::note_outside_domain() {
   if (verdict_.outcome != Outcome::kRefused || !verdict_.refused || variants_ < 2) return;
   if (!prepared_ || !target_.domain() || takes(*target_.domain(), prepared_->c.problem)) return;
-  verdict_.outcome = Outcome::kPass;
   verdict_.refused = false;
   verdict_.message =
       "the relation does not apply, as a variant is outside of the kernel's domain: " + verdict_.message;

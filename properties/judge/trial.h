@@ -30,8 +30,8 @@ struct Run {
   Case c;
   attn_plan plan = {};
   Reference reference;
-  bool by_fast = false;  // the reference is a fast oracle's (oracles.h)
-  bool shared = false;   // the reference is that of an earlier run with the same numbers
+  bool by_fast = false;    // the reference is a fast oracle's (oracles.h)
+  bool shared = false;     // the reference is that of an earlier run with the same numbers
   bool on_others = false;  // it ran on states that an earlier run had left, or on given inputs
   std::vector<Outputs> calls;
 
@@ -78,7 +78,8 @@ class Trial {
  public:
   // `fast`: true if the target's fast oracle may be asked, if it has one. `compares`: see Property.
   Trial(const Case& c, Target& target, const Calibration& calibration, bool fast = true, bool compares = true);
-  // Makes the trial of a property that does not use the target itself (Property::asks_target). `given` must outlive it.
+  // Makes the trial of a property that does not use the target itself (Property::asks_target). `given` must
+  // outlive it.
   Trial(const Case& c, Target& target, const Calibration& calibration, GivenRuns& given);
 
   const Case& base() const { return base_; }
@@ -94,9 +95,9 @@ class Trial {
   const Run* run(const Case& c, std::string_view label = "");
   // run() for a variant that the kernel may refuse: nullptr then, and the trial goes on without it.
   const Run* run_if_taken(const Case& c, std::string_view label);
-  // Called after check(). If it ended because the kernel refused a variant outside of its domain, the relation
-  // does not apply. The case then passes, because its other runs were judged.
-  void pass_outside_domain();
+  // Called after check(). If it ended because the kernel refused a variant outside of its domain, the verdict
+  // says that the relation does not apply. This is no refusal by the kernel (Verdict::refused).
+  void note_outside_domain();
   // run() in the memory of the last case, which must have the same shape. If the first call is on a
   // dirty workspace, it finds what those calls left there.
   const Run* run_in_place(const Case& c, std::string_view label);
@@ -134,9 +135,11 @@ class Trial {
   // True if both plans promise the same arithmetic for a row (same_work.h), so that a relation compares bit for
   // bit. The verdict says that it did, or why not.
   bool promise_bits(const attn_plan& a, const attn_plan& b);
-  // Says in the verdict that a relation compares bit for bit (`why_not` is empty; returns true), or why it does not.
+  // Says in the verdict that a relation compares bit for bit (`why_not` is empty; returns true), or why it does
+  // not.
   bool note_bits(std::string why_not);
-  // Compares an output of keys, or any other, element by element. The functions above compare outputs of queries.
+  // Compares an output of keys, or any other, element by element. The functions above compare outputs of
+  // queries.
   bool same_elements(TensorId tensor, const Run& a, const Run& b, std::string_view what, double scale = 1);
   // Compare all outputs of call 0 of two runs of one shape: within both bounds, or bit for bit.
   bool all_within(const Run& a, const Run& b, std::string_view what);

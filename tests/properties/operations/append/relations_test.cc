@@ -160,15 +160,16 @@ TEST(CacheRelations, AKernelThatAdvancesALengthOrAPairIsReported) {
   EXPECT_STREQ(to_string(v.kind), to_string(Kind::kInputChanged)) << v.message;
 }
 
-// Half of one row is none, which the kernel does not take.
-TEST(CacheRelations, AnAppendOfOneRowIsJudgedWithoutItsHalves) {
+// Half of one row is none, which the kernel's domain excludes.
+TEST(CacheRelations, AnAppendOfOneRowHasNoHalves) {
   CacheTarget target;
   target.terms.emplace().size = sizeof(attn_domain);
   target.terms->seq_q.least = 1;
   Case c = cache_case(ATTN_FEATURE_APPEND);
   c.problem.seq_q = 1;
   const Verdict v = judge(c, *find_property("append_in_two"), target, documented());
-  EXPECT_EQ(v.outcome, Outcome::kPass) << v.message;
+  EXPECT_EQ(v.outcome, Outcome::kRefused) << v.message;
+  EXPECT_FALSE(v.refused);
   EXPECT_NE(v.message.find("the relation does not apply"), std::string::npos) << v.message;
   c.problem.seq_q = 2;
   EXPECT_EQ(judge(c, *find_property("append_in_two"), target, documented()).message, "");
