@@ -14,11 +14,11 @@ namespace attnfuzz {
 class VariantPlans {
  public:
   virtual ~VariantPlans() = default;
-  // What Target::plan() answers in the variants 0 to `most`, in this order, if the target has no memory
-  // (Target::memory). Empty: ask for each by Target::plan(). It is empty if one of the calls crashed, hung or
-  // reported a fault, and if `most` is above what a worker takes at once.
-  virtual std::vector<PlanReply> plans(const attn_problem& problem, const attn_tensors& tensors, const attn_env& env,
-                                       int32_t most) = 0;
+  // Returns the answers of Target::plan() for the variants 0 to `most`, in this order, if the target has no
+  // memory (Target::memory). If the list is empty, ask for each variant by Target::plan(). It is empty if one
+  // of the calls crashed, hung or reported a fault, and if `most` is above what a worker takes at once.
+  virtual std::vector<PlanReply> plans(const attn_problem& problem, const attn_tensors& tensors,
+                                       const attn_env& env, int32_t most) = 0;
 };
 
 }  // namespace attnfuzz

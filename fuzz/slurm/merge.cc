@@ -132,7 +132,7 @@ class Merge {
     return numbers;
   }
 
-  // Of a folder that is a merge itself, the campaigns that it took over.
+  // Notes the campaign of a folder. If the folder is itself a merge, notes the campaigns that it took over.
   void note_campaign(const Task& task, const std::map<int, int>& shards) {
     const CampaignHeader& header = task.header;
     std::vector<MergedCampaign> campaigns = header.merged;

@@ -59,8 +59,8 @@ struct Execution {
   std::optional<MemoryFault> written_by_plan;  // plan() must write nothing but the plan
 };
 
-// What plan() is asked about a legal case. Tensors have the addresses that they would get, but nothing is laid out.
-// Cases that differ only in numbers, or in env.variant, give the same question but for its `env.variant`.
+// The arguments of plan() for a legal case. Tensors have the addresses that they would get, but nothing is laid
+// out. Cases that differ only in numbers, or in env.variant, give the same question but for its `env.variant`.
 struct PlanQuestion {
   attn_problem problem;
   attn_tensors tensors;

@@ -19,8 +19,8 @@ namespace attnfuzz {
 
 class InputRows {
  public:
-  // `packed`: of the same case; both must outlive this object. `dead_lse`: see recipe_row(). `derived`: the elements of
-  // a tensor that is computed from others, dense. If it is empty, such a tensor gets zeros.
+  // `packed`: of the same case; both must outlive this object. `dead_lse`: see recipe_row(). `derived`: the
+  // elements of a tensor that is computed from others, dense. If it is empty, such a tensor gets zeros.
   InputRows(const Case& c, const PackedCase& packed, TensorId t,
             float dead_lse = -std::numeric_limits<float>::infinity(), std::span<const std::byte> derived = {});
   void write(const Index& at, std::byte* row);
@@ -39,11 +39,11 @@ class InputRows {
   const PackedCase& packed_;
   const TensorId tensor_;
   const float dead_lse_;
-  const bool plain_;              // not remapped, not of a merge, no page is shared: fills.h writes whole rows
-  const bool packs_, paged_;      // its entries are packed or in pages; its keys are in pages
+  const bool plain_;          // not remapped, not of a merge, no page is shared: fills.h writes whole rows
+  const bool packs_, paged_;  // its entries are packed or in pages; its keys are in pages
   std::span<const std::byte> derived_;
-  // What all rows share.
-  const int64_t columns_;         // as stored
+  // All rows share these.
+  const int64_t columns_;  // as stored
   const int64_t element_bytes_;
   const int32_t dtype_;           // ATTN_NONE if the elements are no numbers
   const Fill* const fill_;        // nullptr: no fill says what it holds

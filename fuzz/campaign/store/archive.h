@@ -115,7 +115,8 @@ struct CampaignHeader {
   std::vector<std::string> command;   // of the first session, word by word
   std::vector<TargetRecord> targets;  // of all sessions, as last built
   std::vector<Session> sessions;
-  // Of a merge; each session after theirs is of a campaign that went on from the merged folder.
+  // Only in a merged folder. A session after those of the merged campaigns belongs to a campaign that went on
+  // there.
   std::vector<MergedCampaign> merged;
 };
 

@@ -97,8 +97,9 @@ std::set<std::string> paths_through(const GeneratorConfig& config, Target& targe
 
 namespace {
 
-// Asks a kernel's plans for one path. plan() sees no numbers, so the calls that several properties make of a case often
-// put the same question to it. Each question is asked once, and if the target can, for all variants together.
+// Asks a kernel's plans for one path. plan() sees no numbers, so the calls that several properties make of a
+// case often put the same question to it. Each question is asked once, and if the target can, for all variants
+// together.
 class PathSearch {
  public:
   PathSearch(const std::string& asked, int32_t variants, Target& target)
@@ -139,7 +140,7 @@ class PathSearch {
     return std::nullopt;
   }
 
-  // What the kernel answered: the path, or why there is none.
+  // The kernel's answer: it names the path, or says why there is none.
   struct Answer {
     std::string path, why;
   };
@@ -178,7 +179,8 @@ class PathSearch {
   }
 
   static std::string bytes_of(const PlanQuestion& question) {
-    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be compared.
+    // The contract's structs have no padding (covers() in kernels/contract/field.h), so their bytes can be
+    // compared.
     static_assert(sizeof question == sizeof question.problem + sizeof question.tensors + sizeof question.env);
     return {reinterpret_cast<const char*>(&question), sizeof question};
   }

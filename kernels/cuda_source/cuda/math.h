@@ -52,8 +52,8 @@ inline unsigned round_to_tf32(unsigned bits) {
   return (((bits + 0x1000u) & 0xFFFFE000u) & ~is_nan) | (0x7FFFFFFFu & is_nan);
 }
 
-// What a tensor core reads of a number in TF32: the low 13 bits are ignored, so a number that was not rounded
-// is truncated.
+// A tensor core ignores the low 13 bits of a factor in TF32, so it truncates a number that was not rounded.
+// This returns the number that it reads.
 inline float as_tf32(float x) {
   const unsigned bits = __builtin_bit_cast(unsigned, x);
   const unsigned is_nan = -static_cast<unsigned>((bits & 0x7FFFFFFFu) > 0x7F800000u);

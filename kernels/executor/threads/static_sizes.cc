@@ -1,5 +1,5 @@
-// How many bytes of static __shared__ arrays a kernel has. nvcc allows 48 KiB in all, and a launch may have
-// that much of static and dynamic shared memory together, or what the kernel asked for with
+// Counts the bytes of static __shared__ arrays that a kernel has. nvcc allows 48 KiB in all, and a launch may
+// have that much of static and dynamic shared memory together, or what the kernel asked for with
 // cudaFuncSetAttribute.
 //
 // nvcc counts the arrays of the kernel and of all functions that it may call. The module's symbol table has the
@@ -112,8 +112,8 @@ const Symbols& symbols_of(const char* path) {
   return found->second;
 }
 
-// What the symbol of each array in the kernel contains: its C++ encoding is Z <that of the function> E <its
-// own>. Empty if the kernel's symbol is not known.
+// Returns a text that the symbol of each array in the kernel contains. The symbol's C++ encoding is Z <encoding
+// of the function> E <encoding of the array>. The text is empty if the kernel's symbol is not known.
 const std::string& mark_of(const Statics& statics, const void* kernel) {
   static std::map<const void*, std::string> known;
   const auto [found, is_new] = known.try_emplace(kernel);

@@ -12,8 +12,8 @@ namespace attn {
 // each box must begin.
 inline constexpr int kLeastBoxRows = 8;
 
-// Where the keys of a tile lie. row and entry are the second and the fourth TMA coordinate of the first key of
-// each box. Dense keys have one box.
+// The places of the keys of a tile. row and entry are the second and the fourth TMA coordinate of the first key
+// of each box. Dense keys have one box.
 template <int kTileK>
 struct Boxes {
   static constexpr int kMost = kTileK / kLeastBoxRows;
